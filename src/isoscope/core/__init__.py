@@ -1,0 +1,1 @@
+"""The words everything else is written in: sites, slices, numbers, tables, registries, errors. No torch, no transformers."""

@@ -1,0 +1,31 @@
+"""What a figure is: a pure function from the two tables to a chart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+Draw = Callable[[pd.DataFrame, pd.DataFrame], Any]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart that can be drawn from a table and a series table, with its caption in plain words."""
+
+    name: str
+    title: str
+    caption: str
+    draw: Draw
+    """`draw(table, series)`: an Altair chart, or None where the tables hold nothing to draw."""
+
+
+def figure(*, title: str, caption: str) -> Callable[[Draw], Figure]:
+    """Declare the function below as the figure of its own name."""
+
+    def declare(draw: Draw) -> Figure:
+        return Figure(draw.__name__, title, caption, draw)
+
+    return declare

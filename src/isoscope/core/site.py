@@ -1,0 +1,51 @@
+"""Where a tensor is tapped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KINDS = ("input_embedding", "hidden", "final", "output_embedding")
+"""Every kind of site, in the order in which a table lists them."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """One place in a model whose vectors are measured.
+
+    Hidden layer 0 enters the first block, layer L leaves the L-th block call, before any final norm. `final` is the state
+    after the final norm and exists only where there is one. The embedding tables have no layer.
+
+    >>> Site("encoder", "hidden", 3).label
+    'encoder.hidden.3'
+    >>> Site.parse("encoder.hidden.3") == Site("encoder", "hidden", 3)
+    True
+    """
+
+    stack: str
+    kind: str
+    layer: int | None = None
+    head: int | None = None
+
+    @property
+    def label(self) -> str:
+        """The site as one word; `parse` reads it back."""
+        parts = [self.stack, self.kind]
+        if self.layer is not None:
+            parts.append(str(self.layer))
+        if self.head is not None:
+            parts.append(str(self.head))
+        return ".".join(parts)
+
+    @classmethod
+    def parse(cls, label: str) -> Site:
+        """The site that `label` names."""
+        stack, kind, *numbers = label.split(".")
+        layer, head = ([int(number) for number in numbers] + [None, None])[:2]
+        return cls(stack, kind, layer, head)
+
+    @property
+    def order(self) -> tuple[str, int, int, int]:
+        """A key that sorts sites as a reader expects them: by stack, then by depth."""
+        first = {"input_embedding": -2, "output_embedding": 1 << 30}
+        depth = first.get(self.kind, -1 if self.layer is None else self.layer)
+        return self.stack, depth, KINDS.index(self.kind) if self.kind in KINDS else len(KINDS), self.head or 0

@@ -1,0 +1,28 @@
+"""One pure function a file: statistic → number. `isoscope.metrics.mean_cosine(X)` takes a matrix (n, d) or a cloud.
+
+Adding a metric is adding one file here (or in a folder `metrics` of `ISOSCOPE_PLUGINS`): a function of the file's name under
+`@metric` or, for what is not one number, under `@series`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from isoscope.core.registry import Registry
+from isoscope.statistics.metric import Metric, Series
+
+registry: Registry[Metric | Series] = Registry(sys.modules[__name__], "metric", (Metric, Series))
+
+for _name in registry.names():
+    # The file and its function share a name; what this package offers under it is the function.
+    globals()[_name] = registry[_name]
+
+
+def metrics() -> list[Metric]:
+    """Every metric, by name."""
+    return [entry for entry in registry if isinstance(entry, Metric)]
+
+
+def curves() -> list[Series]:
+    """Every series, by name."""
+    return [entry for entry in registry if isinstance(entry, Series)]

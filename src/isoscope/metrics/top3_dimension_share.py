@@ -1,0 +1,18 @@
+"""The share of the three dimensions that carry most of the cosine."""
+
+from __future__ import annotations
+
+from isoscope.core.number import Number
+from isoscope.statistics.cloud import Cloud
+from isoscope.statistics.metric import metric
+
+
+@metric(reads=("sums", "groups"), range=(0.0, float("inf")), title="Share of the top three dimensions")
+def top3_dimension_share(cloud: Cloud) -> Number:
+    """How much of the mean cosine three "rogue" dimensions carry together; the note says which.
+
+    As `top_dimension_share`, for the three largest. Null 3/d.
+
+    Timkey and van Schijndel (2021).
+    """
+    return cloud.dimension_share(3)

@@ -1,0 +1,23 @@
+"""The share of the strongest singular value."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from isoscope.core.number import Number
+from isoscope.statistics.cloud import Cloud
+from isoscope.statistics.metric import metric
+
+
+@metric(reads=("second",), range=(0.0, 1.0), title="Top share (linear)")
+def top_share_linear(cloud: Cloud) -> Number:
+    """The strongest singular value's part of the sum of singular values of the centred cloud.
+
+    ``σ₁/Σσ`` with σ = √λ. Some summaries of paper 2 give this form; `top_share` is the authors' own.
+
+    Range 1/d to 1. Null: its mean over isotropic Gaussian clouds of this n and d.
+
+    >>> round(top_share_linear([[10.0, 0, 0], [-10, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 1], [0, 0, -1]]), 3)
+    0.769
+    """
+    return cloud.spectral(lambda values: np.asarray(np.sqrt(values[..., 0]) / np.sqrt(values).sum(-1)), bounds=(0.0, 1.0))

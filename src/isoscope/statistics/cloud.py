@@ -1,0 +1,137 @@
+"""The points of one site under one token policy, as the statistics know them: what a metric is a function of."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from isoscope.core.errors import IsoscopeError
+from isoscope.core.number import Number
+from isoscope.statistics.groups import Groups, Totals
+from isoscope.statistics.kernel import Floats
+from isoscope.statistics.moments import Moments
+from isoscope.statistics.sample import Sample
+from isoscope.statistics.spectrum import Spectrum, isotropic_spectra
+
+PARTS = ("directions", "sums", "second", "cosine", "groups", "sample")
+"""What a metric may read: Σu; Σx, Σu² and norms; second moments of x, of u; groups of items; a sample of points."""
+
+
+@dataclass
+class Cloud:
+    """Moments, groups and sample of one set of points. What several metrics share is computed once, here."""
+
+    moments: Moments
+    groups: Groups | None = None
+    sample: Sample | None = None
+
+    @property
+    def n(self) -> int:
+        """Points counted."""
+        return self.moments.n
+
+    @property
+    def d(self) -> int:
+        """Dimensions."""
+        return self.moments.d
+
+    def has(self, part: str) -> bool:
+        """Whether this part of `PARTS` was kept."""
+        if part == "sample":
+            return self.sample is not None and len(self.sample) > 0
+        if part == "groups":
+            return self.groups is not None
+        return part in ("directions", "sums") or getattr(self.moments, part) is not None
+
+    @property
+    def drawn(self) -> Sample:
+        """The sample; an error that says what to do where none was kept."""
+        if self.sample is None or not len(self.sample):
+            raise IsoscopeError("This number needs a sample of points and none was kept; measure again with --sample 4096.")
+        return self.sample
+
+    def grouped(self, estimate: Callable[[Totals], Floats], *, bounds: tuple[float, float] = (-np.inf, np.inf)) -> tuple[float, float]:
+        """A 95 % interval of a function of sums, by the jackknife over groups of items, within the bounds of the metric."""
+        if self.groups is None:
+            return np.nan, np.nan
+        low, high = self.groups.interval(estimate)
+        return max(low, bounds[0]), min(high, bounds[1])
+
+    def spectrum(self, *, centred: bool = True) -> Spectrum:
+        """The eigenvalues; an error that says what to do where second moments were not kept."""
+        found = self.moments.spectrum if centred else self.moments.uncentred_spectrum
+        if found is None:
+            why = "needs at least two points" if self.n < 2 else "needs second moments; above d = 2048 ask for them with --gram LAYERS"
+            raise IsoscopeError(f"A spectrum {why}.")
+        return found
+
+    @cached_property
+    def _resampled(self) -> dict[bool, tuple[Floats, Floats] | None]:
+        return {}
+
+    def spectral(
+        self, function: Callable[[Floats], Floats], *, centred: bool = True, bounds: tuple[float, float] = (-np.inf, np.inf)
+    ) -> Number:
+        """A function of the eigenvalues (last axis) as a number.
+
+        The value is exact. The interval is a bootstrap of the sample's documents, moved onto the exact value; documents being
+        seen only through a sample, it is if anything too wide. The null is the mean over isotropic Gaussian clouds of this n and d.
+        """
+        spectrum = self.spectrum(centred=centred)
+        n, d = self.n, self.d
+        if spectrum.size < 1 or not spectrum.values.sum() > 0:
+            return Number(np.nan, n=n, d=d, note="all points are equal" if n > 1 else "a single point has no spectrum")
+        value = float(function(spectrum.values))
+        low = high = np.nan
+        if self.has("sample"):
+            if centred not in self._resampled:
+                self._resampled[centred] = spectrum.resampled(self.drawn.points, self.drawn.unit)
+            resampled = self._resampled[centred]
+            if resampled is not None and resampled[0].sum() > 0:
+                moved = np.asarray(function(resampled[1])) - float(function(resampled[0]))
+                low, high = value + np.quantile(moved, [0.025, 0.975])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            chance = np.asarray(function(isotropic_spectra(n - centred, d)))
+        return Number(
+            value,
+            n=n,
+            d=d,
+            low=max(low, bounds[0]),
+            high=min(high, bounds[1]),
+            null=float(chance.mean()),
+            null_sd=float(chance.std(ddof=1)),
+        )
+
+    @cached_property
+    def dimension_cosines(self) -> Floats:
+        """(d,) each dimension's part of the mean cosine: (sᵢ² − Σuᵢ²)/(n(n−1)). They add up to it."""
+        m = self.moments
+        return np.asarray((m.directions**2 - m.squared) / max(m.alive * (m.alive - 1), 1))
+
+    def dimension_share(self, count: int) -> Number:
+        """The part of the mean cosine that its `count` largest dimensions carry."""
+        m, cosines = self.moments, self.dimension_cosines
+        whole = float(cosines.sum())
+        order = np.argsort(cosines)[::-1][:count]
+
+        def mean_cosine(t: Totals) -> Floats:
+            return np.asarray(((t.directions**2).sum(-1) - t.alive) / (t.alive * (t.alive - 1)))
+
+        def share(t: Totals) -> Floats:
+            pairs = (t.alive * (t.alive - 1))[..., None]
+            kept = t.alive[..., None] / m.alive
+            parts = (t.directions**2 - kept * m.squared) / pairs
+            return np.asarray(parts[..., order].sum(-1) / parts.sum(-1))
+
+        lower = self.grouped(mean_cosine)[0]
+        if m.alive < 2 or not whole > 0 or not lower > 0:
+            return Number(np.nan, n=m.alive, d=self.d, note="undefined: the mean cosine is not above zero")
+        low, high = self.grouped(share)
+        named = ", ".join(str(i) for i in order)
+        value = float(cosines[order].sum() / whole)
+        return Number(value, n=m.alive, d=self.d, low=low, high=high, null=count / self.d, note=f"dimension {named}")

@@ -1,0 +1,142 @@
+"""A matrix, in memory or read in blocks, as a cloud. Its items are its rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from isoscope.core.errors import IsoscopeError, IsoscopeWarning
+from isoscope.core.slice import POINTS
+from isoscope.statistics.cloud import PARTS, Cloud
+from isoscope.statistics.groups import GROUPS
+from isoscope.statistics.kernel import Sums, as_block, block_sums
+from isoscope.statistics.sample import mix, point_hashes
+from isoscope.statistics.site_statistics import SiteStatistics
+
+READ_ROWS = 4096
+RUN = 512
+"""In a large matrix, runs of so many rows share a group of the jackknife: their sum falls out of the kernel for nothing."""
+
+
+def cloud_of(
+    matrix: Any,
+    reads: Iterable[str] = PARTS,
+    *,
+    allow_wide: bool = False,
+    sample: int = 4096,
+    seed: int = 0,
+    name: str = "the matrix",
+) -> Cloud:
+    """The cloud of a matrix (n, d) that is in memory: anything numpy can see, or a torch tensor."""
+    if isinstance(matrix, Cloud):
+        return matrix
+    block = _two_dimensional(matrix, name)
+    statistics = accumulate(
+        (block[i : i + READ_ROWS] for i in range(0, len(block), READ_ROWS)),
+        len(block),
+        block.shape[1],
+        reads,
+        allow_wide=allow_wide,
+        sample=sample,
+        seed=seed,
+        name=name,
+    )
+    cloud = statistics.cloud("all")
+    assert cloud is not None
+    return cloud
+
+
+def _two_dimensional(matrix: Any, name: str) -> Any:
+    if not hasattr(matrix, "detach"):
+        matrix = np.asarray(matrix)
+        if matrix.dtype.kind not in "fiub":
+            raise IsoscopeError(f"Points must be real numbers; {name} holds {matrix.dtype}.")
+        if matrix.dtype.kind in "iub" or matrix.dtype.itemsize > 8:
+            matrix = matrix.astype(np.float64)
+    if len(matrix.shape) != 2:
+        raise IsoscopeError(f"A matrix of points has the shape (n, d), one row a point; {name} has the shape {tuple(matrix.shape)}.")
+    return as_block(matrix)
+
+
+def accumulate(
+    blocks: Iterable[Any],
+    n: int,
+    d: int,
+    reads: Iterable[str] = PARTS,
+    *,
+    allow_wide: bool = False,
+    sample: int = 4096,
+    seed: int = 0,
+    start: int = 0,
+    name: str = "the matrix",
+    progress: Callable[[int], None] = lambda rows: None,
+) -> SiteStatistics:
+    """The statistics of a matrix of n rows that comes in blocks of rows (of at most 4096), from row `start` on.
+
+    Blocks are reduced in their own precision where only sums are read, and in float64 where second moments are.
+    """
+    if n < 2:
+        raise IsoscopeError(f"The geometry of a cloud needs at least two points; {name} has {n}.")
+    if d > n and not allow_wide:
+        raise IsoscopeError(
+            f"{name} has {n} rows and {d} columns: more dimensions than points. If rows are points, allow it "
+            "(--allow-wide, allow_wide=True); if it is transposed, turn it round."
+        )
+    parts = set(reads)
+    second, cosine = "second" in parts, "cosine" in parts
+    statistics = SiteStatistics(d, [POINTS], second=second, cosine=cosine, sample=sample if "sample" in parts else 0)
+    run = RUN if n >= GROUPS * RUN else 1
+    bad, at = 0, start
+    for raw in blocks:
+        block = raw.astype(np.float64) if isinstance(raw, np.ndarray) and (second or cosine) else as_block(raw)
+        bad += _add_block(statistics, block, at, run, seed, directions_only=parts <= {"directions", "groups"})
+        at += len(block)
+        progress(len(block))
+    if bad:
+        raise IsoscopeError(f"{name} has {bad} of {n} rows with NaN or infinity; remove or mend them first.")
+    _say_zeros(statistics, name)
+    return statistics
+
+
+def _add_block(statistics: SiteStatistics, block: Any, at: int, run: int, seed: int, *, directions_only: bool) -> int:
+    rows = len(block)
+    row = np.arange(at, at + rows)
+    if run == 1:
+        group = (mix(row.astype(np.uint64)) % np.uint64(GROUPS)).astype(np.int64)
+        sums = block_sums(block[:, None, :], directions_only=directions_only)
+    else:
+        sums, group = _by_runs(block, at, run, directions_only=directions_only)
+    if statistics.groups is not None:
+        statistics.groups.update(group, [sums])
+    clean = block if sums.nonfinite == 0 else block[np.isfinite(block).all(1)]
+    statistics.moments[0].add(sums, clean)
+    if statistics.sample is not None and sums.nonfinite == 0:
+        unit = mix(row.astype(np.uint64))
+        hashes = point_hashes(seed, unit, np.zeros(rows, dtype=np.int64))
+        statistics.sample.update(block, hashes, unit, row, np.zeros(rows, dtype=np.int16))
+    return sums.nonfinite
+
+
+def _by_runs(block: Any, at: int, run: int, *, directions_only: bool) -> tuple[Sums, np.ndarray]:
+    """The sums of each run of rows, cut where the absolute row number says, so that a shard cuts as the whole does."""
+    first = -at % run
+    edges = sorted({0, *range(first, len(block), run), len(block)})
+    pieces = [block_sums(block[None, a:b], directions_only=directions_only) for a, b in pairwise(edges)]
+    group = np.array([(at + a) // run % GROUPS for a in edges[:-1]])
+    return Sums.chain(pieces), group
+
+
+def _say_zeros(statistics: SiteStatistics, name: str) -> None:
+    moments = statistics.moments[0]
+    if moments.zeros == moments.n:
+        raise IsoscopeError(f"All {moments.n} vectors of {name} are zero; they have no direction to measure.")
+    if moments.zeros:
+        warnings.warn(
+            f"{moments.zeros} of {moments.n} vectors of {name} are zero; they have no direction and are left out of the cosines.",
+            IsoscopeWarning,
+            stacklevel=4,
+        )

@@ -1,0 +1,88 @@
+"""What a metric is: a pure function of a cloud, with a range and a null, found by the name of its file."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from isoscope.core.number import Number
+from isoscope.statistics.cloud import Cloud
+from isoscope.statistics.matrix import cloud_of
+
+Curve = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""x, y and weight of a series."""
+
+
+class Metric:
+    """A metric: call it with a matrix (n, d) or with a `Cloud`; the result is a float that knows its interval and its null."""
+
+    def __init__(
+        self, function: Callable[[Cloud], Number], *, reads: tuple[str, ...], range: tuple[float, float], title: str, at_least: int = 2
+    ) -> None:
+        self.name: str = function.__name__
+        self.title, self.reads, self.range, self.at_least = title, reads, range, at_least
+        self._function = function
+        self.__doc__ = inspect.cleandoc(function.__doc__ or "")
+        self.__name__, self.__module__, self.__wrapped__ = function.__name__, function.__module__, function
+
+    @property
+    def summary(self) -> str:
+        """What the number means, in one sentence."""
+        return (self.__doc__ or "").split("\n\n")[0].replace("\n", " ")
+
+    def available(self, cloud: Cloud) -> bool:
+        """Whether the cloud kept what this metric must have (groups only widen it by an interval)."""
+        return cloud.n >= self.at_least and all(cloud.has(part) for part in self.reads if part != "groups")
+
+    def __call__(self, points: Any, *, allow_wide: bool = False, sample: int = 4096, seed: int = 0) -> Number:
+        """The metric of a matrix or a cloud. A matrix with more columns than rows is refused unless `allow_wide`."""
+        cloud = cloud_of(points, self.reads, allow_wide=allow_wide, sample=sample, seed=seed)
+        return self._function(cloud)
+
+    def __repr__(self) -> str:
+        return f"<metric {self.name}>"
+
+
+def metric(
+    *, reads: tuple[str, ...], range: tuple[float, float], title: str, at_least: int = 2
+) -> Callable[[Callable[[Cloud], Number]], Metric]:
+    """Declare the function below as the metric of its own name.
+
+    Args:
+        reads: the parts of a cloud that it needs (`isoscope.statistics.cloud.PARTS`).
+        range: the smallest and the largest value it can take.
+        title: what a figure calls it.
+        at_least: the number of points below which it says nothing.
+    """
+    return lambda function: Metric(function, reads=reads, range=range, title=title, at_least=at_least)
+
+
+class Series:
+    """What is not one number: a function from a cloud to x, y and weight."""
+
+    def __init__(self, function: Callable[[Cloud], Curve], *, reads: tuple[str, ...], title: str) -> None:
+        self.name: str = function.__name__
+        self.title, self.reads, self._function = title, reads, function
+        self.__doc__ = inspect.cleandoc(function.__doc__ or "")
+        self.__name__, self.__module__, self.__wrapped__ = function.__name__, function.__module__, function
+
+    @property
+    def summary(self) -> str:
+        """What the curve shows, in one sentence."""
+        return (self.__doc__ or "").split("\n\n")[0].replace("\n", " ")
+
+    def available(self, cloud: Cloud) -> bool:
+        """Whether the cloud kept what this series must have."""
+        return cloud.n >= 2 and all(cloud.has(part) for part in self.reads)
+
+    def __call__(self, points: Any, *, allow_wide: bool = False) -> Curve:
+        """The curve of a matrix or a cloud."""
+        return self._function(cloud_of(points, self.reads, allow_wide=allow_wide))
+
+
+def series(*, reads: tuple[str, ...], title: str) -> Callable[[Callable[[Cloud], Curve]], Series]:
+    """Declare the function below as the series of its own name."""
+    return lambda function: Series(function, reads=reads, title=title)

@@ -1,0 +1,115 @@
+"""First and second moments of points and of their directions."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from isoscope.statistics.kernel import Block, Floats, Sums, as_block, block_sums, namespace
+from isoscope.statistics.second_moment import SecondMoment
+from isoscope.statistics.spectrum import Spectrum
+
+
+class Moments:
+    """n, Σx, Σ‖x‖, Σ‖x‖², Σu, Σu² by dimension, and where asked for the second moments of x and of u = x/‖x‖.
+
+    From these, exactly and without sampling: the mean cosine over all pairs, drift, the spectrum and all that hangs on it.
+    Points of norm zero are counted in `zeros`; they have no direction and take no part in the sums of u.
+
+    >>> m = Moments(2); m.update(np.array([[1.0, 0.0], [0.0, 2.0], [0.0, 1.0]]))
+    >>> m.n, m.directions.tolist(), m.norm
+    (3, [1.0, 2.0], 4.0)
+    """
+
+    def __init__(self, d: int, *, second: bool = True, cosine: bool = False) -> None:
+        self.d, self.n, self.zeros, self.norm, self.norm2 = d, 0, 0, 0.0, 0.0
+        self.total, self.directions, self.squared = np.zeros(d), np.zeros(d), np.zeros(d)
+        self.second = SecondMoment(d) if second else None
+        self.cosine = SecondMoment(d) if cosine else None
+
+    def update(self, points: Block) -> None:
+        """Add points, shape (n, d)."""
+        block = as_block(points)
+        sums = block_sums(block[None])
+        self.add(sums, block if sums.nonfinite == 0 else block[np.isfinite(block).all(1)])
+
+    def add(self, sums: Sums, rows: Block | None) -> None:
+        """Add sums that were taken already, and the rows (n, d) behind them for the second moments."""
+        self.n += round(float(sums.n.sum()))
+        self.zeros += round(float(sums.zeros.sum()))
+        self.norm += float(sums.norm.sum())
+        self.norm2 += float(sums.norm2.sum())
+        self.total += sums.total.sum(0)
+        self.directions += sums.directions.sum(0)
+        self.squared += sums.squared
+        if rows is None or not len(rows):
+            return
+        if self.second is not None:
+            self.second.update(rows)
+        if self.cosine is not None:
+            xp = namespace(rows)
+            norms = xp.sqrt((rows * rows).sum(-1))
+            alive = norms > 0
+            self.cosine.update(rows[alive] / norms[alive][:, None])
+        self.__dict__.pop("spectrum", None)
+        self.__dict__.pop("uncentred_spectrum", None)
+
+    def merge(self, other: Moments) -> Moments:
+        """The moments of both streams; neither is changed."""
+        merged = Moments(self.d, second=False)
+        merged.n, merged.zeros = self.n + other.n, self.zeros + other.zeros
+        merged.norm, merged.norm2 = self.norm + other.norm, self.norm2 + other.norm2
+        merged.total, merged.directions = self.total + other.total, self.directions + other.directions
+        merged.squared = self.squared + other.squared
+        if self.second is not None and other.second is not None:
+            merged.second = self.second.merge(other.second)
+        if self.cosine is not None and other.cosine is not None:
+            merged.cosine = self.cosine.merge(other.cosine)
+        return merged
+
+    @property
+    def alive(self) -> int:
+        """Points that have a direction."""
+        return self.n - self.zeros
+
+    @property
+    def mean(self) -> Floats:
+        """x̄, shape (d,)."""
+        return self.second.mean if self.second is not None else self.total / max(self.n, 1)
+
+    @cached_property
+    def spectrum(self) -> Spectrum | None:
+        """The eigenvalues of the centred covariance."""
+        return None if self.second is None or self.n < 2 else Spectrum.of(self.second, centred=True)
+
+    @cached_property
+    def uncentred_spectrum(self) -> Spectrum | None:
+        """The eigenvalues of Σxxᵀ/n."""
+        return None if self.second is None or self.n < 1 else Spectrum.of(self.second, centred=False)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything as arrays, by name."""
+        state = {
+            "counts": np.array([self.d, self.n, self.zeros], dtype=np.int64),
+            "norms": np.array([self.norm, self.norm2]),
+            "sums": np.stack([self.total, self.directions, self.squared]),
+        }
+        for name, part in (("second", self.second), ("cosine", self.cosine)):
+            if part is not None:
+                state |= {f"{name}.{key}": value for key, value in part.state().items()}
+        return state
+
+    @classmethod
+    def from_state(cls, state: dict[str, np.ndarray]) -> Moments:
+        """The inverse of `state`."""
+        d, n, zeros = (int(count) for count in state["counts"])
+        self = cls(d, second=False)
+        self.n, self.zeros = n, zeros
+        self.norm, self.norm2 = (float(norm) for norm in state["norms"])
+        self.total, self.directions, self.squared = (row.copy() for row in state["sums"])
+        for name in ("second", "cosine"):
+            part = {key.removeprefix(f"{name}."): value for key, value in state.items() if key.startswith(f"{name}.")}
+            if part:
+                setattr(self, name, SecondMoment.from_state(part))
+        return self

@@ -1,0 +1,134 @@
+"""A uniform sample of points that does not depend on the order in which they came."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isoscope.statistics.kernel import Block
+
+Hashes = NDArray[np.uint64]
+
+
+def mix(x: Hashes) -> Hashes:
+    """The finaliser of splitmix64: spreads every bit of x over all bits of the result."""
+    with np.errstate(over="ignore"):
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return x ^ (x >> np.uint64(31))
+
+
+def item_hash(item: str) -> int:
+    """64 bits of an item's id, the same on every machine.
+
+    >>> item_hash("a") == item_hash("a"), item_hash("a") == item_hash("b")
+    (True, False)
+    """
+    return int.from_bytes(hashlib.blake2b(item.encode(), digest_size=8).digest(), "little")
+
+
+def point_hashes(seed: int, unit: Hashes, index: NDArray[np.int64]) -> Hashes:
+    """The hash of (seed, item, index), by which points are drawn."""
+    with np.errstate(over="ignore"):
+        seeded = mix(unit ^ mix(np.full(1, seed, dtype=np.int64).astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)))
+        return mix(seeded + index.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+
+
+class Sample:
+    """The k points whose hash is smallest. Merging two samples gives the sample of both streams, exactly.
+
+    Every site and every checkpoint that sees the same tokens keeps the same ones. Points carry the hash of their item, their
+    index in it, and the slice they belong to.
+    """
+
+    def __init__(self, d: int, k: int = 4096) -> None:
+        self.d, self.k = d, k
+        self._parts: list[tuple[Hashes, np.ndarray, Hashes, np.ndarray, np.ndarray]] = []
+        self._held = 0
+        self._limit = np.uint64(2**64 - 1)
+
+    def update(self, points: Block, hashes: Hashes, unit: Hashes, index: np.ndarray, slice: np.ndarray) -> None:
+        """Offer points (n, d) with their hash, item, index and slice."""
+        keep = np.flatnonzero(hashes <= self._limit)
+        if not len(keep):
+            return
+        chosen = points[keep] if isinstance(points, np.ndarray) else points[keep.tolist()].cpu().numpy()
+        self._push(hashes[keep], chosen.astype(np.float32), unit[keep], index[keep], slice[keep])
+
+    def _push(self, *part: np.ndarray) -> None:
+        self._parts.append(part)  # type: ignore[arg-type]
+        self._held += len(part[0])
+        if self._held > 2 * self.k:
+            self._shrink()
+
+    def _shrink(self) -> None:
+        columns = [np.concatenate(column) for column in zip(*self._parts, strict=True)]
+        order = np.lexsort((columns[3], columns[2], columns[0]))[: self.k]
+        self._parts = [tuple(column[order] for column in columns)]  # type: ignore[list-item]
+        self._held = len(order)
+        if len(order) == self.k and self.k:
+            self._limit = columns[0][order[-1]]
+
+    def _column(self, i: int) -> np.ndarray:
+        if len(self._parts) != 1 or self._held > self.k:
+            if not self._parts:
+                kinds = (np.uint64, np.float32, np.uint64, np.int64, np.int16)
+                self._parts = [tuple(np.zeros((0, self.d) if i == 1 else 0, kind) for i, kind in enumerate(kinds))]  # type: ignore[list-item]
+            self._shrink()
+        return self._parts[0][i]
+
+    @property
+    def hashes(self) -> Hashes:
+        """(m,), in increasing order."""
+        return self._column(0)
+
+    @property
+    def points(self) -> np.ndarray:
+        """(m, d) float32."""
+        return self._column(1)
+
+    @property
+    def unit(self) -> Hashes:
+        """(m,) the hash of each point's item."""
+        return self._column(2)
+
+    @property
+    def index(self) -> np.ndarray:
+        """(m,) each point's place in its item."""
+        return self._column(3)
+
+    @property
+    def slice(self) -> np.ndarray:
+        """(m,) each point's slice, as its number in the site's list."""
+        return self._column(4)
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def merge(self, other: Sample) -> Sample:
+        """The sample of both streams; neither is changed."""
+        merged = Sample(self.d, min(self.k, other.k))
+        for part in (self, other):
+            merged._push(part.hashes, part.points, part.unit, part.index, part.slice)
+        return merged
+
+    def join(self, chosen: list[int]) -> Sample:
+        """The part of the sample that lies in the chosen slices: still uniform, over them."""
+        keep = np.isin(self.slice, chosen)
+        joined = Sample(self.d, self.k)
+        joined._push(self.hashes[keep], self.points[keep], self.unit[keep], self.index[keep], self.slice[keep])
+        return joined
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything as arrays, by name."""
+        named = {"hashes": self.hashes, "points": self.points, "unit": self.unit, "index": self.index, "slice": self.slice}
+        return named | {"k": np.array([self.d, self.k], dtype=np.int64)}
+
+    @classmethod
+    def from_state(cls, state: dict[str, np.ndarray]) -> Sample:
+        """The inverse of `state`."""
+        self = cls(*(int(value) for value in state["k"]))
+        self._push(state["hashes"], state["points"], state["unit"], state["index"], state["slice"])
+        return self

@@ -1,0 +1,152 @@
+"""Σ(x−c)(x−c)ᵀ around a shift that lies near the data, so that an offset costs no digits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from isoscope.statistics.kernel import Block, Floats, namespace, to_host
+
+BLOCK_ROWS = 4096
+"""Rows multiplied at a time; float32 products of so many rows lose less than the model's own rounding."""
+
+FAR = 9.0
+"""A block whose mean lies further from the shift than three times its own spread gets a shift of its own, and is merged."""
+
+
+class SecondMoment:
+    """The second moments of a stream of vectors. As long as there are no more than d of them, the vectors themselves are kept.
+
+    >>> a = SecondMoment(2); a.update(np.array([[1.0, 0.0], [3.0, 0.0], [2.0, 3.0]]))
+    >>> a.covariance.tolist()
+    [[1.0, 0.0], [0.0, 3.0]]
+    """
+
+    def __init__(self, d: int) -> None:
+        self.d, self.n = d, 0
+        self.held: list[np.ndarray] = []
+        self.shift: Floats | None = None
+        self.total: Floats = np.zeros(d)  # Σ(x−c)
+        self.outer: Floats | None = None  # Σ(x−c)(x−c)ᵀ
+
+    def update(self, x: Block) -> None:
+        """Add the rows of x, shape (m, d), float32 or float64."""
+        if self.outer is None and self.n + len(x) <= self.d:
+            self.held.append(np.array(x if isinstance(x, np.ndarray) else x.cpu().numpy()))
+            self.n += len(x)
+            return
+        held, self.held = self.held, []
+        for rows in [*held, x]:
+            for start in range(0, len(rows), BLOCK_ROWS):
+                self._add(rows[start : start + BLOCK_ROWS])
+        if held:
+            self.n -= sum(map(len, held))  # they were counted when they came
+
+    def _add(self, x: Block) -> None:
+        if self.shift is None or self.outer is None:
+            # Rounded so that x − c is exact to the last digit of its own size, in float32 too.
+            self.shift = to_host(x).mean(0).astype(np.float32).astype(np.float64)
+            self.outer = np.zeros((self.d, self.d))
+        total, outer = self._products(x, self.shift)
+        m, trace = len(x), float(np.trace(outer))
+        if float(total @ total) / m > FAR / (1 + FAR) * trace and m > 1:
+            block = SecondMoment(self.d)
+            block.shift = (self.shift + total / m).astype(np.float32).astype(np.float64)
+            block.total, block.outer = self._products(x, block.shift)
+            block.n = m
+            total, outer = block._about(self.shift)
+        self.total += total
+        self.outer += outer
+        self.n += m
+
+    @staticmethod
+    def _products(x: Block, shift: Floats) -> tuple[Floats, Block]:
+        if isinstance(x, np.ndarray):
+            y = x - shift.astype(x.dtype)
+            return y.sum(0, dtype=np.float64), y.T @ y
+        y = x - namespace(x).as_tensor(shift, dtype=x.dtype, device=x.device)
+        return to_host(y.sum(0)), to_host(y.T @ y)
+
+    def _about(self, shift: Floats) -> tuple[Floats, Floats]:
+        """Σ(x−c) and its products for another shift: S + δsᵀ + sδᵀ + nδδᵀ with δ the difference of the two."""
+        assert self.shift is not None
+        assert self.outer is not None
+        delta = self.shift - shift
+        cross = np.outer(delta, self.total)
+        return self.total + self.n * delta, self.outer + cross + cross.T + self.n * np.outer(delta, delta)
+
+    def merge(self, other: SecondMoment) -> SecondMoment:
+        """The second moments of both streams; neither is changed."""
+        merged = SecondMoment(self.d)
+        few, many = sorted((self, other), key=lambda part: part.outer is not None)
+        if many.outer is None or many.shift is None:
+            for rows in [*self.held, *other.held]:
+                merged.update(rows)
+            return merged
+        merged.n, merged.shift, merged.total, merged.outer = many.n, many.shift, many.total.copy(), many.outer.copy()
+        if few.outer is None:
+            for rows in few.held:
+                merged.update(rows)
+            return merged
+        total, outer = few._about(many.shift)
+        merged.n += few.n
+        merged.total += total
+        merged.outer += outer
+        return merged
+
+    @property
+    def points(self) -> Floats | None:
+        """(n, d), the vectors themselves, while there are no more than d of them."""
+        return None if self.outer is not None else np.concatenate([np.zeros((0, self.d)), *self.held]).astype(np.float64)
+
+    @property
+    def mean(self) -> Floats:
+        """x̄, shape (d,)."""
+        points = self.points
+        if points is not None:
+            return points.mean(0) if self.n else np.full(self.d, np.nan)
+        assert self.shift is not None
+        return self.shift + self.total / self.n
+
+    @property
+    def covariance(self) -> Floats:
+        """Σ(x−x̄)(x−x̄)ᵀ/(n−1), shape (d, d)."""
+        points = self.points
+        if points is not None:
+            y = points - points.mean(0)
+            return np.asarray(y.T @ y / max(self.n - 1, 1))
+        assert self.outer is not None
+        return np.asarray((self.outer - np.outer(self.total, self.total / self.n)) / (self.n - 1))
+
+    @property
+    def uncentred(self) -> Floats:
+        """Σxxᵀ/n, shape (d, d)."""
+        points = self.points
+        if points is not None:
+            return np.asarray(points.T @ points / max(self.n, 1))
+        return self._about(np.zeros(self.d))[1] / self.n
+
+    def state(self) -> dict[str, np.ndarray]:
+        """What a file keeps; of the symmetric matrix only the upper half."""
+        count = {"n": np.array([self.n, self.d], dtype=np.int64)}
+        if self.outer is None or self.shift is None:
+            kind = np.float32 if all(rows.dtype == np.float32 for rows in self.held) else np.float64
+            return count | {"points": np.concatenate([np.zeros((0, self.d), kind), *self.held]).astype(kind)}
+        upper = np.concatenate([self.outer[i, i:] for i in range(self.d)])
+        return count | {"shift": self.shift, "total": self.total, "outer": upper}
+
+    @classmethod
+    def from_state(cls, state: dict[str, np.ndarray]) -> SecondMoment:
+        """The inverse of `state`."""
+        n, d = (int(value) for value in state["n"])
+        self = cls(d)
+        self.n = n
+        if "points" in state:
+            self.held = [state["points"]] if n else []
+            return self
+        self.shift, self.total = state["shift"].copy(), state["total"].copy()
+        self.outer = np.zeros((d, d))
+        at = 0
+        for i in range(d):
+            self.outer[i, i:] = self.outer[i:, i] = state["outer"][at : at + d - i]
+            at += d - i
+        return self
