@@ -45,6 +45,7 @@ def cloud_of(
         seed=seed,
         name=name,
     )
+    say_zeros(statistics, name)
     cloud = statistics.cloud("all")
     assert cloud is not None
     return cloud
@@ -98,7 +99,6 @@ def accumulate(
         progress(len(block))
     if bad:
         raise IsoscopeError(f"{name} has {bad} of {n} rows with NaN or infinity; remove or mend them first.")
-    _say_zeros(statistics, name)
     return statistics
 
 
@@ -130,7 +130,8 @@ def _by_runs(block: Any, at: int, run: int, *, directions_only: bool) -> tuple[S
     return Sums.chain(pieces), group
 
 
-def _say_zeros(statistics: SiteStatistics, name: str) -> None:
+def say_zeros(statistics: SiteStatistics, name: str) -> None:
+    """Zero vectors are said aloud; a matrix of nothing else is refused."""
     moments = statistics.moments[0]
     if moments.zeros == moments.n:
         raise IsoscopeError(f"All {moments.n} vectors of {name} are zero; they have no direction to measure.")

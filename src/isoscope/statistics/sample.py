@@ -50,12 +50,12 @@ class Sample:
         self._limit = np.uint64(2**64 - 1)
 
     def update(self, points: Block, hashes: Hashes, unit: Hashes, index: np.ndarray, slice: np.ndarray) -> None:
-        """Offer points (n, d) with their hash, item, index and slice."""
-        keep = np.flatnonzero(hashes <= self._limit)
+        """Offer points (n, d) with their hash, item, index and slice (a negative slice is not a point)."""
+        keep = np.flatnonzero((hashes <= self._limit) & (slice >= 0))
         if not len(keep):
             return
         chosen = points[keep] if isinstance(points, np.ndarray) else points[keep.tolist()].cpu().numpy()
-        self._push(hashes[keep], chosen.astype(np.float32), unit[keep], index[keep], slice[keep])
+        self._push(hashes[keep], chosen.astype(np.float32), unit[keep], index[keep].astype(np.int64), slice[keep].astype(np.int16))
 
     def _push(self, *part: np.ndarray) -> None:
         self._parts.append(part)  # type: ignore[arg-type]

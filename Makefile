@@ -1,0 +1,41 @@
+# make report: measure a real model beside its untrained twin and write a page. make test: all tests and checks.
+# Both set up .venv by themselves, once.
+PYTHON ?= python3
+RUN := .venv/bin/python
+INSTALLED := .venv/.installed
+
+.PHONY: report test test-all bench check clean
+
+report: $(INSTALLED)
+	@$(RUN) tools/fetch.py minilm
+	@$(RUN) -m isoscope measure .cache/models/all-MiniLM-L6-v2 untrained:.cache/models/all-MiniLM-L6-v2 --data embedded --out runs/report
+	@$(RUN) -m isoscope report runs/report --out runs/report.html
+
+test: $(INSTALLED) check
+	@$(RUN) tools/fetch.py minilm smollm2
+	$(RUN) -m pytest -n 2 --dist loadfile
+
+test-all: $(INSTALLED) check
+	@$(RUN) tools/fetch.py minilm smollm2
+	$(RUN) -m pytest -m ""
+
+check: $(INSTALLED)
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+	$(RUN) -m importlinter.cli lint
+
+bench: $(INSTALLED)
+	$(RUN) benchmarks/overhead.py
+	$(RUN) benchmarks/matrix.py
+
+# torch first and by its exact version: anything looser fetches gigabytes for accelerators.
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
+	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt hatchling editables
+	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e ".[dev]"
+	@touch $@
+
+clean:
+	rm -rf .venv .cache runs

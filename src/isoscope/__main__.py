@@ -1,0 +1,5 @@
+"""`python -m isoscope`."""
+
+from isoscope.cli import main
+
+main()

@@ -1,0 +1,52 @@
+"""isoscope embeddings"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def run(
+    file: Annotated[str, typer.Argument(help="A matrix, one row a point: .npy, .npz, .safetensors or .parquet.")],
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    allow_wide: Annotated[bool, typer.Option("--allow-wide", help="Take a matrix with more columns than rows.")] = False,
+    key: Annotated[str | None, typer.Option(help="Which array of a file that holds several, or which column.")] = None,
+    metric: Annotated[list[str] | None, typer.Option(help="Only this metric; may be repeated.")] = None,
+    sample: Annotated[int, typer.Option(help="Points held for the metrics that need a second look.")] = 4096,
+    seed: Annotated[int, typer.Option(help="Seed of that sample.")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+) -> None:
+    """All metrics of a matrix of embeddings, read in blocks.
+
+    **Examples**
+
+    `isoscope embeddings vectors.npy`
+
+    `isoscope embeddings index.safetensors --key weight --metric mean_cosine --metric isoscore --json`
+    """
+    from isoscope.engine.geometry import geometry
+
+    found = geometry(file, metric=metric or None, allow_wide=allow_wide, sample=sample, seed=seed, key=key, quiet=quiet)
+    if json:
+        from json import dumps
+
+        typer.echo(dumps({name: number.as_dict() for name, number in found.items()}, indent=1, ensure_ascii=False))
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("metric", "value", "95 % interval", "null", "note"):
+        table.add_column(heading, justify="left" if heading in ("metric", "note") else "right", overflow="fold")
+    for name, x in found.items():
+        interval = f"{x.low:.5g} … {x.high:.5g}" if x.low == x.low else ""
+        null = "" if x.null != x.null else f"{x.null:.4g}" + (f" ± {x.null_sd:.2g}" if x.null_sd == x.null_sd else "")
+        table.add_row(
+            name, f"{float(x):.6g}", interval, null, x.note + ("" if x.n == next(iter(found.values())).n else f" ({x.n:,} points)")
+        )
+    first = next(iter(found.values()), None)
+    if first is not None:
+        typer.echo(f"{file}: {first.n:,} points in {first.d:,} dimensions")
+    Console().print(table)

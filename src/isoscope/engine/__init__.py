@@ -1,0 +1,1 @@
+"""From an experiment to finished cells, and from cells to tables."""

@@ -1,0 +1,69 @@
+"""How much memory and disk a cell will take, said before it starts."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from isoscope.core.errors import IsoscopeError
+from isoscope.statistics.groups import GROUPS
+
+
+@dataclass(frozen=True)
+class SitePlan:
+    """The size of one site's statistics."""
+
+    d: int
+    slices: int
+    second: bool
+    cosine: bool
+    sample: int
+    tokens: int | None
+    """How many points it will see, where that is known."""
+
+    def _points(self) -> int:
+        return self.sample if self.tokens is None else min(self.sample, self.tokens)
+
+    def memory(self) -> int:
+        """Bytes in memory at the end: one large slice has a full matrix, the small ones keep their points."""
+        matrices = (self.second + self.cosine) * 8 * self.d**2
+        if self.tokens is not None and self.tokens <= self.d:
+            matrices = (self.second + self.cosine) * 4 * self.d * self.tokens
+        buffered = min(2 * self.sample, self.tokens) if self.tokens is not None else 2 * self.sample
+        return matrices + 2 * self.slices * GROUPS * self.d * 8 + buffered * self.d * 4
+
+    def disk(self, keep: str) -> int:
+        """Bytes on disk; of a symmetric matrix only half is written."""
+        if keep == "rows":
+            return 0
+        matrices = (self.second + self.cosine) * 4 * self.d * (self.d + 1)
+        return matrices + 2 * self.slices * GROUPS * self.d * 8 + (self._points() * self.d * 4 if keep == "all" else 0)
+
+
+def human(size: float) -> str:
+    """A size as people say it.
+
+    >>> human(1_530_000_000)
+    '1.5 GB'
+    """
+    for unit in ("B", "KB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit != "GB" else f"{size:.1f} GB"
+        size /= 1000
+        if unit == "MB" and size < 1000:
+            return f"{size:.1f} GB"
+    return f"{size:.1f} TB"
+
+
+def check_disk(folder: Path, needed: int) -> None:
+    """Refuse at once what would not fit, instead of failing hours later."""
+    place = folder.resolve()
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    if needed > free:
+        raise IsoscopeError(
+            f"The run will write {human(needed)} and the disk that holds {folder} has {human(free)} free; keep less with --keep sums or "
+            "--keep rows, or fewer --layers."
+        )

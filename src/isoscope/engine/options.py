@@ -1,0 +1,131 @@
+"""What can be asked of a measurement, checked before anything is loaded."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from isoscope.core.errors import IsoscopeError, nearest
+from isoscope.core.site import Site
+from isoscope.statistics.site_statistics import VERSION
+
+SECOND_UP_TO = 2048
+"""Second moments are kept by default up to this dimension."""
+KEEP = ("rows", "sums", "all")
+SPLITS = ("sink", "frequency", "position")
+NAMED = ("final", "input", "output")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Every choice of `isoscope measure` but the models, the source and the folder."""
+
+    layers: str = "all"
+    gram: str = ""
+    split: tuple[str, ...] = ()
+    cosine_sd: bool = False
+    sample: int = 4096
+    max_tokens: int | None = None
+    seq_len: int | None = None
+    batch_size: int = 8
+    dtype: str = "float32"
+    device: str = "auto"
+    threads: int | None = None
+    seed: int = 0
+    shard: tuple[int, int] = (0, 1)
+    keep: str = "all"
+    trust_remote_code: bool = False
+    allow_partial: bool = False
+    save_every: float = 120.0
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "max_tokens", "seq_len", "threads"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise IsoscopeError(f"--{name.replace('_', '-')} must be at least 1; got {value}.")
+        if self.sample < 0:
+            raise IsoscopeError(f"--sample must be 0 (none) or the number of points to keep; got {self.sample}.")
+        if self.keep not in KEEP:
+            raise IsoscopeError(f"--keep must be one of {', '.join(KEEP)}; got {self.keep!r}{nearest(self.keep, list(KEEP))}")
+        for split in self.split:
+            if split not in SPLITS:
+                raise IsoscopeError(f"--split takes {', '.join(SPLITS)}; got {split!r}{nearest(split, list(SPLITS))}")
+        i, k = self.shard
+        if not 0 <= i < k:
+            raise IsoscopeError(f"--shard i/k needs 1 ≤ i ≤ k, as in 1/4; got {i + 1}/{k}.")
+        parse_layers(self.layers)
+        parse_layers(self.gram)
+
+    def identity(self) -> dict[str, Any]:
+        """What of these choices determines the statistics: not batch size, threads, device or what is kept."""
+        moved = ("layers", "gram", "split", "cosine_sd", "sample", "max_tokens", "seq_len", "dtype", "seed")
+        return {name: getattr(self, name) for name in moved} | {"statistics": VERSION}
+
+    def wants(self, site: Site, depth: int) -> bool:
+        """Whether a site of a stack of this depth is to be measured."""
+        return _chosen(self.layers, site, depth)
+
+    def wants_second(self, site: Site, depth: int, d: int) -> bool:
+        """Whether second moments are kept for it."""
+        return d <= SECOND_UP_TO or _chosen(self.gram, site, depth)
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """`2/4`, the second of four, as (1, 4).
+
+    >>> parse_shard("2/4")
+    (1, 4)
+    """
+    i, slash, k = text.partition("/")
+    if not (slash and i.isdigit() and k.isdigit()):
+        raise IsoscopeError(f"--shard i/k needs two numbers, as in 1/4; got {text!r}.")
+    return int(i) - 1, int(k)
+
+
+def parse_layers(text: str) -> list[int | str | tuple[int, int]] | None:
+    """`0,3,6-8,-1,final` as numbers, ranges and names; None for `all`.
+
+    >>> parse_layers("0,3,6-8,-1,final")
+    [0, 3, (6, 8), -1, 'final']
+    """
+    if text == "all":
+        return None
+    found: list[int | str | tuple[int, int]] = []
+    for word in filter(None, (word.strip() for word in text.split(","))):
+        low, dash, high = word.partition("-")
+        if word in NAMED:
+            found.append(word)
+        elif word.lstrip("-").isdigit():
+            found.append(int(word))
+        elif dash and low.isdigit() and high.isdigit():
+            found.append((int(low), int(high)))
+        else:
+            raise IsoscopeError(f"Layers are numbers, ranges and {', '.join(NAMED)}, as in 0,4,8-12,-1,final; got {word!r}.")
+    return found
+
+
+def _chosen(text: str, site: Site, depth: int) -> bool:
+    words = parse_layers(text)
+    if words is None:
+        return True
+    named = {"final": "final", "input_embedding": "input", "output_embedding": "output"}
+    if site.kind in named:
+        return named[site.kind] in words
+    layer = site.layer or 0
+    return any(
+        (word if word >= 0 else depth + 1 + word) == layer if isinstance(word, int) else word[0] <= layer <= word[1]
+        for word in words
+        if not isinstance(word, str)
+    )
+
+
+def options_from(given: dict[str, Any]) -> Options:
+    """Options by name; an unknown name is answered with the nearest."""
+    known = [field.name for field in dataclasses.fields(Options)]
+    for name in given:
+        if name not in known:
+            raise IsoscopeError(f"There is no option {name!r}{nearest(name, known)}")
+    if isinstance(given.get("shard"), str):
+        given = given | {"shard": parse_shard(given["shard"])}
+    return Options(**given)

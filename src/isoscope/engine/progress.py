@@ -1,0 +1,59 @@
+"""Bars on the standard error stream, and notes between them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+
+class Progress:
+    """What a long task shows while it runs. Silent if `quiet`."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.quiet = quiet
+        self._bars: Any = None
+
+    def note(self, text: str) -> None:
+        """One line that stays."""
+        if not self.quiet:
+            self._console().print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _console(self) -> Any:
+        from rich.console import Console
+
+        return self._bars.console if self._bars is not None else Console(stderr=True)
+
+    @contextlib.contextmanager
+    def bar(self, what: str, total: int | None, unit: str) -> Iterator[Bar]:
+        """A bar for as long as the context lasts."""
+        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bars
+
+        bars = Bars(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.completed:,.0f}" + (f"/{total:,}" if total else "") + f" {unit}"),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            console=self._console(),
+            disable=self.quiet,
+            transient=True,
+        )
+        with bars:
+            self._bars = bars
+            try:
+                yield Bar(bars, bars.add_task(what, total=total, rate=""))
+            finally:
+                self._bars = None
+
+
+class Bar:
+    """One task of a progress display."""
+
+    def __init__(self, bars: Any, task: Any) -> None:
+        self._bars, self._task = bars, task
+
+    def advance(self, amount: float = 1, *, rate: str | None = None) -> None:
+        """So much more is done."""
+        self._bars.update(self._task, advance=amount, **({} if rate is None else {"rate": rate}))

@@ -1,0 +1,189 @@
+"""From items to batches: sequences in windows of whole items, sorted by length so that padding costs little."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+import numpy as np
+
+from isoscope.core.slice import BODY, FIRST, SPECIAL
+from isoscope.core.source import Source
+from isoscope.models.tap import Layout
+from isoscope.models.tokens import Tokens
+from isoscope.statistics.groups import GROUPS
+from isoscope.statistics.sample import item_hash, mix, point_hashes
+
+FEW_ITEMS = 30
+"""Below so many items the jackknife is over sequences."""
+WINDOW_BATCHES = 8
+FREQUENCY_BINS = 4
+
+Encode = Callable[[str], list[Tokens]]
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """One sequence of an item, with what the jackknife counts as independent."""
+
+    tokens: Tokens
+    item: int
+    unit: int
+
+
+@dataclass
+class Cursor:
+    """How far a stream was read: what a resumed cell starts from."""
+
+    items: int = 0
+    tokens: int = 0
+    measured_items: int = 0
+    measured_tokens: int = 0
+
+
+@dataclass
+class Stream:
+    """The sequences of one shard of a source."""
+
+    source: Source
+    encode: Encode
+    max_tokens: int | None
+    shard: tuple[int, int] = (0, 1)
+    cursor: Cursor = field(default_factory=Cursor)
+
+    def by_sequence(self) -> bool:
+        """Whether there are too few items for them to be what is independent; of the whole source, so that shards agree."""
+        seen, tokens = 0, 0
+        for item in islice(self.source.items(), FEW_ITEMS):
+            seen += 1
+            if self.max_tokens is not None:
+                tokens += sum(len(sequence.ids) for sequence in self.encode(item.content))
+                if tokens >= self.max_tokens:
+                    break
+        return seen < FEW_ITEMS
+
+    def items(self) -> Iterator[tuple[str, list[Tokens]]]:
+        """The items of this shard from the cursor on. `max_tokens` cuts the whole source, before it is divided."""
+        i, k = self.shard
+        for item in islice(self.source.items(), self.cursor.items, None):
+            if self.max_tokens is not None and self.cursor.tokens >= self.max_tokens:
+                return
+            mine = self.cursor.items % k == i
+            sequences: list[Tokens] = []
+            if mine or self.max_tokens is not None:
+                for sequence in self.encode(item.content):
+                    if self.max_tokens is not None and self.cursor.tokens >= self.max_tokens:
+                        break
+                    self.cursor.tokens += len(sequence.ids)
+                    sequences.append(sequence)
+            self.cursor.items += 1
+            if mine and sequences:
+                self.cursor.measured_items += 1
+                self.cursor.measured_tokens += sum(len(sequence.ids) for sequence in sequences)
+                yield item.id, sequences
+
+    def windows(self, tokens: int, *, by_sequence: bool) -> Iterator[list[Sequence]]:
+        """Whole items, about `tokens` tokens at a time; between two windows the cursor says where to go on."""
+        window: list[Sequence] = []
+        held = 0
+        for item, sequences in self.items():
+            hashed = item_hash(item)
+            for number, sequence in enumerate(sequences):
+                unit = item_hash(f"{item}\0{number}") if by_sequence else hashed
+                window.append(Sequence(sequence, hashed, unit))
+                held += len(sequence.ids)
+            if held >= tokens:
+                yield window
+                window, held = [], 0
+        if window:
+            yield window
+
+
+def batches(window: list[Sequence], tokens: int) -> Iterator[list[Sequence]]:
+    """The window's sequences from long to short, as many at a time as fit into `tokens` positions, padding included."""
+    ordered = sorted(window, key=lambda sequence: (-len(sequence.tokens.ids), sequence.item, sequence.tokens.start))
+    while ordered:
+        fit = max(1, tokens // len(ordered[0].tokens.ids))
+        yield ordered[:fit]
+        ordered = ordered[fit:]
+
+
+class Slicer:
+    """Which slice each position is in. Names are fixed beforehand, so that shards and checkpoints agree."""
+
+    def __init__(self, split: tuple[str, ...], seq_len: int, frequency: dict[int, int] | None = None) -> None:
+        self.split, self.frequency = split, frequency or {}
+        last = (seq_len - 1).bit_length()
+        positions = [f"position-{_span(i)}" for i in range(last)] if "position" in split else [""]
+        frequencies = [f"frequency-{i + 1}" for i in range(FREQUENCY_BINS)] if "frequency" in split else [""]
+        self.width = len(positions)
+        parts = ["+".join(filter(None, (f, p))) for f in frequencies for p in positions]
+        plain = [f"{BODY}:{part}" if part else BODY for part in parts]
+        sinks = [f"{BODY}:{'+'.join(filter(None, ('sink', part)))}" for part in parts] if "sink" in split else []
+        self.parts = len(parts)
+        self.names = [SPECIAL, FIRST, *plain, *sinks]
+
+    def codes(self, ids: np.ndarray, special: np.ndarray) -> np.ndarray:
+        """The code of each position of one sequence, as an index into `names`."""
+        part = np.zeros(len(ids), dtype=np.int16)
+        if "frequency" in self.split:
+            part += np.array([self.frequency.get(int(i), 0) for i in ids], dtype=np.int16) * self.width
+        if "position" in self.split:
+            part += np.floor(np.log2(np.maximum(np.arange(len(ids)), 1))).astype(np.int16)
+        codes = part + 2
+        codes[:1] = 1
+        codes[special] = 0
+        return codes
+
+    def layout(self, batch: list[Sequence], last: np.ndarray, seed: int, *, start: int | None = None) -> Layout:
+        """What the positions of a batch are; with `start`, of a decoder that is fed the same tokens behind its start token."""
+        width = max(len(sequence.tokens.ids) for sequence in batch)
+        codes = np.full((len(batch), width), -1, dtype=np.int16)
+        index = np.zeros((len(batch), width), dtype=np.int64)
+        for row, sequence in enumerate(batch):
+            ids, special, n = sequence.tokens.ids, sequence.tokens.special, len(sequence.tokens.ids)
+            if start is not None:
+                ids, special = np.concatenate([[start], ids[:-1]]), np.concatenate([[True], special[:-1]])
+            codes[row, :n] = self.codes(ids, special)
+            index[row, :n] = sequence.tokens.start + np.arange(n)
+        item = np.array([sequence.item for sequence in batch], dtype=np.uint64)
+        unit = np.array([sequence.unit for sequence in batch], dtype=np.uint64)
+        hashes = point_hashes(seed, np.repeat(item, width), index.ravel()).reshape(index.shape)
+        group = (mix(unit) % np.uint64(GROUPS)).astype(np.int64)
+        sinks = np.where(codes >= 2, codes + self.parts, -1).astype(np.int16) if "sink" in self.split else None
+        return Layout(codes, sinks, hashes, index, item, unit.view(np.int64), group, last)
+
+
+def _span(i: int) -> str:
+    low, high = 2**i, 2 ** (i + 1) - 1
+    return str(low) if low == high else f"{low}-{high}"
+
+
+def last_parts(batched: list[list[Sequence]]) -> list[np.ndarray]:
+    """For each sequence of each batch whether it is the last of its unit to come."""
+    left = Counter(sequence.unit for batch in batched for sequence in batch)
+    flags = []
+    for batch in batched:
+        row = np.zeros(len(batch), dtype=bool)
+        for i, sequence in enumerate(batch):
+            left[sequence.unit] -= 1
+            row[i] = left[sequence.unit] == 0
+        flags.append(row)
+    return flags
+
+
+def frequency_bins(stream: Stream) -> dict[int, int]:
+    """Each token's bin, from the rarest quarter of all occurrences (0) to the most frequent (3), over the whole source."""
+    whole = Stream(stream.source, stream.encode, stream.max_tokens)
+    counts: Counter[int] = Counter()
+    for read in whole.items():
+        for sequence in read[1]:
+            counts.update(int(i) for i in sequence.ids[~sequence.special])
+    order = sorted(counts, key=lambda token: (counts[token], token))
+    mass = np.cumsum([counts[token] for token in order])
+    return {
+        token: min(int(FREQUENCY_BINS * (m - counts[token] / 2) / mass[-1]), FREQUENCY_BINS - 1)
+        for token, m in zip(order, mass, strict=True)
+    }

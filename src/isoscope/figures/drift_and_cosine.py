@@ -1,0 +1,59 @@
+"""How much of the cosine is drift."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from isoscope.core.figure import figure
+from isoscope.figures import INK, POLICY_IS_CHOSEN, colour, grid, in_layers, labelled, lines, records
+
+SITE = ["line", "stack", "kind", "layer", "policy"]
+
+
+@figure(
+    title="Mean cosine against drift",
+    caption="One point a layer, joined in order of depth and labelled at both ends; the hollow diamond is the state after the final "
+    "norm. Where all vectors have one norm, the mean cosine equals the drift ratio ‖x̄‖²/E‖x‖² (the diagonal): distance from it is the "
+    "work of unequal norms.",
+)
+def drift_and_cosine(table: pd.DataFrame, series: pd.DataFrame) -> Any:
+    """Mean cosine over drift ratio, a path a line."""
+    import altair as alt
+
+    table, _ = labelled(table, series)
+    rows = paired(in_layers(table))
+    if rows.empty:
+        return None
+    ends = rows[rows["kind"] == "hidden"].groupby(["line", "policy"], sort=False)["layer"].agg(["min", "max"])
+    keyed = rows.merge(ends, left_on=["line", "policy"], right_index=True, how="left")
+    rows["end"] = (keyed["kind"].eq("hidden") & (keyed["layer"].eq(keyed["min"]) | keyed["layer"].eq(keyed["max"]))).astype(bool).to_numpy()
+
+    tone = colour(lines(table))
+    x = alt.X("drift_ratio:Q", title="drift ratio", scale=alt.Scale(domainMin=0))
+    y = alt.Y("mean_cosine:Q", title="mean cosine")
+    tooltip = [alt.Tooltip("line:N", title="model"), "kind:N", "layer:Q", alt.Tooltip("policy:N", title="tokens")]
+    tooltip += [alt.Tooltip("drift_ratio:Q", format=".6g"), alt.Tooltip("mean_cosine:Q", format=".6g")]
+    base = alt.Chart().encode(x=x, y=y, color=tone)
+    hidden, final = (base.transform_filter(f"datum.kind == '{kind}'") for kind in ("hidden", "final"))
+    diagonal = alt.Chart({"values": [{"v": 0}, {"v": 1}]}).mark_line(stroke=INK, strokeDash=[5, 3], strokeWidth=1.2)
+    cloud = alt.layer(
+        hidden.mark_line(strokeWidth=1, opacity=0.5).encode(order="layer:Q"),
+        hidden.mark_point(filled=True, size=28, opacity=1).encode(tooltip=tooltip),
+        final.mark_point(shape="diamond", size=80, strokeWidth=1.8, opacity=1).encode(tooltip=tooltip),
+        hidden.transform_filter("datum.end").mark_text(dx=7, dy=-7, fontSize=11).encode(text="layer:Q"),
+        data={"values": records(rows, [*SITE, "drift_ratio", "mean_cosine", "end"])},
+    ).transform_filter(POLICY_IS_CHOSEN)
+    chart = alt.layer(diagonal.encode(x=alt.X("v:Q"), y=alt.Y("v:Q")), cloud)
+    return grid([chart.properties(title="mean_cosine against drift_ratio")], table)
+
+
+def paired(rows: pd.DataFrame) -> pd.DataFrame:
+    """The sites that have both numbers, one row each, in order of depth."""
+    own = rows[rows["metric"].isin(["mean_cosine", "drift_ratio"])].drop_duplicates([*SITE, "metric"])
+    own = own[own["value"].notna()]
+    first, second = (
+        own.loc[own["metric"] == name, [*SITE, "value"]].rename(columns={"value": name}) for name in ("mean_cosine", "drift_ratio")
+    )
+    return first.merge(second, on=SITE).sort_values(["line", "layer"], kind="stable").reset_index(drop=True)

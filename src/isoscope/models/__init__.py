@@ -1,0 +1,1 @@
+"""Models: what a name means, how it loads, where it is tapped."""

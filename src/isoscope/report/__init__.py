@@ -1,0 +1,8 @@
+"""One self-contained HTML page, and the figures as files."""
+
+from __future__ import annotations
+
+from isoscope.report.files import write_figures
+from isoscope.report.page import write_report
+
+__all__ = ["write_figures", "write_report"]

@@ -1,0 +1,82 @@
+"""Figures as files, for a paper: SVG, PDF and PNG, made without a browser and without a network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from isoscope.core.errors import IsoscopeError
+from isoscope.figures import POLICY_IS_CHOSEN, figures
+
+FORMATS = ("svg", "pdf", "png")
+
+PRINT: dict[str, Any] = {
+    "background": "white",
+    "font": "Arial, Liberation Sans, Helvetica, sans-serif",
+    "padding": 10,
+    "view": {"stroke": None},
+    "axis": {"gridColor": "#e6e6e6", "domainColor": "#888", "tickColor": "#888", "labelColor": "#333", "titleColor": "#333"}
+    | {"titleFontWeight": "normal", "labelFontSize": 11, "titleFontSize": 12, "labelOverlap": "greedy"},
+    "legend": {"labelColor": "#333", "titleColor": "#333", "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal"},
+    "title": {"anchor": "start", "fontSize": 13, "color": "#111", "limit": 420, "offset": 8, "subtitleColor": "#555"},
+}
+"""Ink on white paper. A typeface that vl-convert carries with it comes first, so a file looks the same wherever it is made."""
+
+
+def write_figures(table: pd.DataFrame, series: pd.DataFrame, folder: Path, formats: Iterable[str] = FORMATS) -> list[Path]:
+    """Every figure that these tables can fill, as `folder/name.format`; answers what was written."""
+    formats = tuple(formats)
+    unknown = [name for name in formats if name not in FORMATS]
+    if unknown:
+        raise IsoscopeError(f"A figure can be written as {', '.join(FORMATS)}, not as {', '.join(unknown)}.")
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for figure in figures:
+        chart = figure.draw(table, series)
+        if chart is None:
+            continue
+        spec = titled(chart.to_dict(), figure.title) | {"config": PRINT}
+        for name in formats:
+            path = folder / f"{figure.name}.{name}"
+            path.write_bytes(rendered(spec, name))
+            written.append(path)
+    return written
+
+
+def titled(spec: dict[str, Any], title: str) -> dict[str, Any]:
+    """The chart with a title that says which tokens it shows: paper has no switch, and the choice moves every number."""
+    follows = POLICY_IS_CHOSEN in json.dumps(spec)
+    chosen = [f"tokens: {param['value']}" for param in spec.get("params", []) if param["name"] == "policy" and follows]
+    own = spec.get("title", title)
+    text = title if "concat" in spec else own["text"] if isinstance(own, dict) else own
+    return spec | {"title": {"text": text, "anchor": "start", "offset": 12} | ({"subtitle": chosen} if chosen else {})}
+
+
+def rendered(spec: dict[str, Any], name: str) -> bytes:
+    """One chart in one format; vl-convert may read neither files nor addresses."""
+    import vl_convert
+
+    version = vega_lite_version()
+    closed: dict[str, Any] = {"vl_version": version, "allowed_base_urls": []}
+    if name == "svg":
+        return str(vl_convert.vegalite_to_svg(spec, **closed)).encode()
+    if name == "pdf":
+        return bytes(vl_convert.vegalite_to_pdf(spec, **closed))
+    return bytes(vl_convert.vegalite_to_png(spec, scale=2, **closed))
+
+
+def vega_lite_version() -> str:
+    """The newest Vega-Lite that vl-convert has and that is no newer than the one Altair writes for."""
+    import altair
+    import vl_convert
+
+    def number(text: str) -> tuple[int, ...]:
+        return tuple(int(part) for part in text.lstrip("v").split(".")[:2])
+
+    versions: list[str] = vl_convert.get_vegalite_versions()
+    usable = [name for name in versions if number(name) <= number(altair.SCHEMA_VERSION)]
+    return max(usable or versions, key=number)

@@ -1,0 +1,146 @@
+"""The page: everything a run says, in one HTML file that opens from disk and loads nothing."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import gzip
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from isoscope.core.version import __version__
+from isoscope.figures import PALETTE, policies
+from isoscope.report.chance import listed
+from isoscope.report.charts import Drawn, drawn, script_json
+from isoscope.report.files import vega_lite_version
+from isoscope.report.line import Line, all_lines, place, share, show
+from isoscope.report.provenance import meanings, specification
+from isoscope.report.summary import summary
+
+Manifests = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """The few numbers that matter, of one model; all but `layers` at the site where its cosine peaks."""
+
+    name: str
+    layers: int
+    place: str
+    cosine: str
+    interval: str
+    drift: str
+    rank: str
+    top: str
+    n: str
+    d: str
+
+
+def write_report(table: pd.DataFrame, series: pd.DataFrame, manifests: Manifests, out: Path, *, title: str | None = None) -> Path:
+    """Write the page of these tables to `out` and answer where it is."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(page(table, series, manifests, title=title), encoding="utf-8")
+    return out
+
+
+def page(table: pd.DataFrame, series: pd.DataFrame, manifests: Manifests, *, title: str | None = None) -> str:
+    """The page as text. All that comes from models and files goes through autoescape or `script_json`."""
+    import jinja2
+    from markupsafe import Markup
+
+    lines = all_lines(table, series)
+    charts = drawn(table, series)
+    template = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(asset("page.html.jinja"))
+    return template.render(
+        title=title or "The geometry of representations",
+        when=dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        version=__version__,
+        measured=measured(table, lines),
+        policies=policies(table),
+        rows=[row for line in lines if (row := overview(line)) is not None],
+        summaries=[(line.name, line.policy, summary(line, lines)) for line in lines],
+        legend=[(line.name, PALETTE[i % len(PALETTE)]) for i, line in enumerate(lines)],
+        sections=numbered(charts),
+        specifications=[(line.name, specification(line)) for line in lines],
+        meanings=meanings(table, series),
+        manifests=[json.dumps(manifest, indent=1, ensure_ascii=False, default=str) for manifest in manifests],
+        counts={"table": len(table), "series": len(series)},
+        css=Markup(asset("page.css")),
+        script=Markup(asset("page.js")),
+        vega=Markup(vega()),
+        charts=Markup(script_json([panel for chart in charts for panel in chart.panels])),
+        payload={"table": packed(table), "series": packed(series)},
+    )
+
+
+def asset(name: str) -> str:
+    """A file that lies beside this one."""
+    return resources.files("isoscope.report").joinpath(name).read_text(encoding="utf-8")
+
+
+@lru_cache
+def vega() -> str:
+    """Vega, Vega-Lite and vega-embed as one script, as vl-convert carries them."""
+    import vl_convert
+
+    bundle: Any = vl_convert.javascript_bundle  # its stub asks for a snippet that the function does not need
+    text: str = bundle(vl_version=vega_lite_version())
+    return text.replace("</script", "<\\/script")
+
+
+def packed(frame: pd.DataFrame) -> str:
+    """A table as CSV, compressed, in letters: the page unpacks it to show and to save it."""
+    return base64.b64encode(gzip.compress(frame.to_csv(index=False).encode(), mtime=0)).decode()
+
+
+def numbered(charts: list[Drawn]) -> list[tuple[Any, list[int]]]:
+    """Each figure with the numbers of its panels in the page's list of charts."""
+    sections, start = [], 0
+    for chart in charts:
+        sections.append((chart.figure, list(range(start, start + len(chart.panels)))))
+        start += len(chart.panels)
+    return sections
+
+
+def measured(table: pd.DataFrame, lines: list[Line]) -> str:
+    """What the table holds, in a sentence."""
+    if table.empty:
+        return "The table is empty: nothing was measured."
+    sites = len(table[["model", "revision", "step", "seed", "stack", "kind", "layer", "head"]].drop_duplicates())
+    data = {value for line in lines if (value := specification(line).get("data"))}
+    models, metrics = table["model"].nunique(), table["metric"].nunique()
+    on = f" on {listed(sorted(data))}" if data else ""
+    tokens = listed(policies(table)) if policies(table) else "not recorded"
+    return f"{counted(models, 'model')}{on}: {counted(metrics, 'metric')} at {counted(sites, 'site')}; tokens: {tokens}."
+
+
+def counted(number: int, word: str) -> str:
+    """A number and its word.
+
+    >>> counted(1, "model"), counted(3, "site")
+    ('1 model', '3 sites')
+    """
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def overview(line: Line) -> Row | None:
+    """The row of one model in the overview; None where no cosine is defined."""
+    peak = line.peak()
+    if peak is None:
+        return None
+
+    def there(metric: str) -> float:
+        row = line.at(metric, peak)
+        return float("nan") if row is None else float(row["value"])
+
+    depth = line.table.loc[line.table["kind"].eq("hidden"), "layer"].nunique()
+    interval = "" if pd.isna(peak["low"]) else f"{show(peak['low'])} to {show(peak['high'])}"
+    rank = share(there("effective_rank") / float(peak["d"]))
+    numbers = {"drift": show(there("drift_ratio")), "rank": rank, "top": show(there("top_share"))}
+    return Row(line.name, depth, place(peak), show(float(peak["value"])), interval, n=f"{peak['n']:,}", d=f"{peak['d']:,}", **numbers)

@@ -1,0 +1,85 @@
+"""What every matrix on disk has in common: its shape, its blocks, its fingerprint, and the checks of all three."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from isoscope.core.errors import IsoscopeError, nearest
+
+Block = np.ndarray[tuple[int, int], np.dtype[Any]]
+
+
+class ArrayFile(ABC):
+    """A matrix of n rows (points) and d columns (dimensions) in a file."""
+
+    def __init__(self, path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.path, self.name = path, name
+        self.n, self.d = check_shape(path, shape)
+        self.dtype = block_dtype(path, dtype)
+        """Of the blocks: as stored where that is a float of 16, 32 or 64 bits, else the smallest float that holds the values exactly."""
+
+    @abstractmethod
+    def _blocks(self, rows: int, start: int, stop: int) -> Iterator[Block]:
+        """The rows from start to stop, at most `rows` at a time, in `self.dtype`, each block an array of its own."""
+
+    def blocks(self, rows: int = 4096, start: int = 0, stop: int | None = None) -> Iterator[Block]:
+        """The rows from start to stop, at most `rows` at a time: arrays (≤ rows, d) that the caller may keep and change."""
+        if rows < 1:
+            raise IsoscopeError(f"The number of rows in a block must be at least 1; got {rows}.")
+        start, stop, _ = slice(start, stop).indices(self.n)
+        return self._blocks(rows, start, stop)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over shape, type and values, row after row: the same matrix has the same one in whatever format it is stored."""
+        digest = hashlib.sha256(f"{self.n} {self.d} {self.dtype.name}\n".encode())
+        for block in self.blocks():
+            little = np.ascontiguousarray(block, dtype=block.dtype.newbyteorder("<"))
+            digest.update(little.data.cast("B"))
+        return digest.hexdigest()
+
+
+def block_dtype(path: Path, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The native float type in which values of `dtype` are handed out; anything but real numbers is refused."""
+    if dtype.hasobject:
+        raise IsoscopeError(f"{path} holds pickled Python objects, which are never loaded; save the matrix as plain float32.")
+    if dtype.kind not in "fiub":
+        raise IsoscopeError(f"{path} holds values of type {dtype}, and a matrix of real numbers is expected; save it as float32.")
+    if dtype.kind == "f":
+        return np.dtype(np.float64) if dtype.itemsize > 8 else dtype.newbyteorder("=")
+    return np.dtype(np.float32) if dtype.itemsize <= 2 else np.dtype(np.float64)
+
+
+def check_shape(path: Path, shape: tuple[int, ...]) -> tuple[int, int]:
+    """(n, d), or a sentence that says which shape was found instead."""
+    if len(shape) != 2:
+        raise IsoscopeError(f"{path} holds an array of shape {shape}, and (n, d) is expected; reshape it and save it again.")
+    if min(shape) < 1:
+        raise IsoscopeError(f"{path} holds an array of shape {shape}, without a single value; at least one row and one column are needed.")
+    return shape[0], shape[1]
+
+
+def choose(path: Path, key: str | None, shapes: dict[str, tuple[int, ...]]) -> str:
+    """The array that `key` names, or the only matrix among several arrays."""
+    if key is not None and key in shapes:
+        return key
+    listed = ", ".join(f"{name} {shape}" for name, shape in list(shapes.items())[:20]) + (", …" if len(shapes) > 20 else "")
+    if key is not None:
+        raise IsoscopeError(f"{path} has no array called {key!r}{nearest(key, list(shapes)).rstrip('?')}; it holds {listed or 'none'}.")
+    matrices = [name for name, shape in shapes.items() if len(shape) == 2]
+    if len(matrices) == 1:
+        return matrices[0]
+    if not shapes:
+        raise IsoscopeError(f"{path} holds no array; a matrix of shape (n, d) is expected.")
+    if not matrices and len(shapes) == 1:
+        return next(iter(shapes))  # check_shape says what is wrong with it
+    if not matrices:
+        raise IsoscopeError(f"{path} holds no matrix of shape (n, d); its arrays are {listed}.")
+    raise IsoscopeError(f"{path} holds several matrices: {listed}; choose one with --key.")

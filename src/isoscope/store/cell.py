@@ -1,0 +1,174 @@
+"""One finished cell: rows and series as Parquet, statistics as safetensors, and a manifest that says it is complete."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from isoscope.core.errors import IsoscopeError
+from isoscope.core.site import Site
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS
+from isoscope.statistics.site_statistics import SiteStatistics
+
+MANIFEST, ROWS, SERIES, STATISTICS = "manifest.json", "rows.parquet", "series.parquet", "statistics.safetensors"
+FORMAT = 1
+
+
+def key_of(identity: dict[str, Any]) -> str:
+    """The key of a cell: a hash of what determines its statistics, and of nothing else.
+
+    >>> key_of({"a": 1, "b": 2}) == key_of({"b": 2, "a": 1})
+    True
+    """
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def pack(sites: dict[Site, SiteStatistics], *, sample: bool = True) -> dict[str, np.ndarray]:
+    """Statistics as named arrays."""
+    return {
+        f"{site.label}/{name}": np.ascontiguousarray(array)
+        for site, statistics in sites.items()
+        for name, array in statistics.state(sample=sample).items()
+    }
+
+
+def unpack(arrays: dict[str, np.ndarray]) -> dict[Site, SiteStatistics]:
+    """The inverse of `pack`."""
+    states: dict[str, dict[str, np.ndarray]] = {}
+    for name, array in arrays.items():
+        label, _, rest = name.partition("/")
+        states.setdefault(label, {})[rest] = array
+    found = {Site.parse(label): SiteStatistics.from_state(state) for label, state in states.items()}
+    return dict(sorted(found.items(), key=lambda pair: pair[0].order))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A finished cell."""
+
+    folder: Path
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What determined the cell, what it was measured on, and the hash of each of its files."""
+        try:
+            found = json.loads((self.folder / MANIFEST).read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise IsoscopeError(f"The manifest of {self.folder} cannot be read ({error}); delete that folder and run again.") from error
+        if not isinstance(found, dict) or found.get("format") != FORMAT:
+            raise IsoscopeError(f"{self.folder} was written in another format; delete that folder and run again.")
+        return found
+
+    def _parquet(self, name: str, columns: dict[str, str]) -> pd.DataFrame:
+        try:
+            return pd.read_parquet(self.folder / name)[list(columns)].astype(columns)
+        except (OSError, ValueError, KeyError) as error:
+            raise IsoscopeError(f"{self.folder / name} is damaged ({error}); delete {self.folder} and run again.") from error
+
+    def rows(self) -> pd.DataFrame:
+        """The numbers of the cell."""
+        return self._parquet(ROWS, TABLE_COLUMNS)
+
+    def series(self) -> pd.DataFrame:
+        """What is not one number."""
+        return self._parquet(SERIES, SERIES_COLUMNS)
+
+    @property
+    def has_statistics(self) -> bool:
+        """Whether the run kept them."""
+        return (self.folder / STATISTICS).exists()
+
+    def statistics(self) -> dict[Site, SiteStatistics]:
+        """The statistics by site."""
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
+        try:
+            return unpack(load_file(self.folder / STATISTICS))
+        except (OSError, SafetensorError, KeyError, ValueError) as error:
+            raise IsoscopeError(f"The statistics of {self.folder} are damaged ({error}); delete that folder and run again.") from error
+
+
+def writing(act: Callable[[], None], where: Path) -> None:
+    """Do `act`; a full disk becomes one sentence."""
+    try:
+        act()
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise _full(where) from error
+        raise IsoscopeError(f"Cannot write to {where}: {error.strerror or error}.") from error
+    except Exception as error:  # safetensors reports a full disk as an error of its own
+        if "No space left" in str(error) or "os error 28" in str(error):
+            raise _full(where) from error
+        raise
+
+
+def _full(where: Path) -> IsoscopeError:
+    return IsoscopeError(
+        f"The disk that holds {where} is full; finished cells are kept: "
+        "free some space (or keep less with --keep rows) and run the same command again."
+    )
+
+
+def write_cell(
+    folder: Path, manifest: dict[str, Any], rows: pd.DataFrame, series: pd.DataFrame, arrays: dict[str, np.ndarray] | None
+) -> Cell:
+    """Write a cell under another name, its manifest last, and rename it: it is there whole or not at all."""
+    from safetensors.numpy import save_file
+
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}")
+
+    def act() -> None:
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        rows.to_parquet(temporary / ROWS, index=False)
+        series.to_parquet(temporary / SERIES, index=False)
+        if arrays is not None:
+            save_file(arrays, temporary / STATISTICS)
+        files = {path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)} for path in sorted(temporary.iterdir())}
+        text = json.dumps({"format": FORMAT, **manifest, "files": files}, indent=1, ensure_ascii=False)
+        (temporary / MANIFEST).write_text(text, "utf-8")
+        for path in temporary.iterdir():
+            flush(path)
+        if folder.exists() and not (folder / MANIFEST).exists():
+            shutil.rmtree(folder)
+        try:
+            temporary.rename(folder)
+        except OSError:
+            if not (folder / MANIFEST).exists():  # another process may have finished the same cell first
+                raise
+        flush(folder.parent)
+
+    try:
+        writing(act, folder.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return Cell(folder)
+
+
+def flush(path: Path) -> None:
+    """Have the system put a file or folder on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sha256(path: Path) -> str:
+    """The hash of a file, read in blocks."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

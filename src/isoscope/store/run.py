@@ -1,0 +1,86 @@
+"""A run: a folder of finished cells, and of half-finished ones that can go on."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from isoscope.core.errors import IsoscopeError
+from isoscope.store.cell import MANIFEST, Cell, flush, write_cell, writing
+
+
+class Run:
+    """A folder with `cells/<key>/` for what is finished and `partial/<key>.safetensors` for what is not."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    @classmethod
+    def existing(cls, path: str | Path) -> Run:
+        """The run in a folder that must hold one."""
+        run = cls(path)
+        if not run.path.exists():
+            raise IsoscopeError(f"There is no run at {path}; isoscope measure MODEL --out {path} makes one.")
+        if not run.cells():
+            raise IsoscopeError(f"{path} holds no finished cell; isoscope measure MODEL --out {path} makes one.")
+        return run
+
+    def cell(self, key: str) -> Cell | None:
+        """The finished cell of this key, if there is one."""
+        folder = self.path / "cells" / key
+        return Cell(folder) if (folder / MANIFEST).exists() else None
+
+    def cells(self) -> list[Cell]:
+        """Every finished cell, by key. A folder without a manifest is not one."""
+        folder = self.path / "cells"
+        if not folder.is_dir():
+            return []
+        return [Cell(path) for path in sorted(folder.iterdir()) if not path.name.startswith(".") and (path / MANIFEST).exists()]
+
+    def write(
+        self, key: str, manifest: dict[str, Any], rows: pd.DataFrame, series: pd.DataFrame, arrays: dict[str, np.ndarray] | None
+    ) -> Cell:
+        """Finish a cell; its half-finished state goes."""
+        writing(lambda: (self.path / "cells").mkdir(parents=True, exist_ok=True), self.path)
+        cell = write_cell(self.path / "cells" / key, {"key": key, **manifest}, rows, series, arrays)
+        self._partial(key).unlink(missing_ok=True)
+        return cell
+
+    def _partial(self, key: str) -> Path:
+        return self.path / "partial" / f"{key}.safetensors"
+
+    def save_partial(self, key: str, cursor: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        """Keep the state of a cell that is under way; one file, put in place by a rename."""
+        from safetensors.numpy import save_file
+
+        path = self._partial(key)
+        temporary = path.with_suffix(f".{os.getpid()}.tmp")
+
+        def act() -> None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            save_file(arrays, temporary, metadata={"cursor": json.dumps(cursor)})
+            flush(temporary)
+            temporary.replace(path)
+
+        try:
+            writing(act, self.path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def load_partial(self, key: str) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
+        """The state of a cell that was under way; None where there is none or it cannot be read."""
+        from safetensors import SafetensorError, safe_open
+
+        path = self._partial(key)
+        if not path.exists():
+            return None
+        try:
+            with safe_open(path, framework="numpy") as file:
+                return json.loads(file.metadata()["cursor"]), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except (OSError, SafetensorError, KeyError, ValueError):
+            return None

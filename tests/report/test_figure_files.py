@@ -1,0 +1,36 @@
+"""Figures as files."""
+
+from __future__ import annotations
+
+import pytest
+
+from figures.made_table import SIX
+from isoscope.core.errors import IsoscopeError
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.report import write_figures
+
+STARTS = {"svg": b"<svg", "pdf": b"%PDF", "png": b"\x89PNG"}
+
+
+def test_each_format_is_what_it_says(tables, tmp_path):
+    table, series = tables
+    own = table[(table["model"] == SIX) & table["metric"].isin(["mean_cosine", "drift_ratio"])]
+    written = write_figures(own, series.iloc[:0], tmp_path / "figures")
+    names = {path.name for path in written}
+    assert {f"{name}.{ending}" for name in ("layer_profile", "drift_and_cosine", "policy_difference") for ending in STARTS} == names
+    for path in written:
+        assert path.read_bytes().startswith(STARTS[path.suffix[1:]])
+    drawn = (tmp_path / "figures" / "layer_profile.svg").read_text()
+    assert "mean_cosine" in drawn
+    assert "drift_ratio" in drawn
+    assert "tokens: all" in drawn
+    assert "tokens: all" not in (tmp_path / "figures" / "policy_difference.svg").read_text()
+
+
+def test_unknown_format_is_refused(tables, tmp_path):
+    with pytest.raises(IsoscopeError, match="svg, pdf, png, not as gif"):
+        write_figures(*tables, tmp_path, ["gif"])
+
+
+def test_nothing_to_draw_writes_nothing(tmp_path):
+    assert write_figures(tidy([], TABLE_COLUMNS), tidy([], SERIES_COLUMNS), tmp_path) == []

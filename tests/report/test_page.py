@@ -1,0 +1,160 @@
+"""The page: its numbers are the table's, nothing in it can break out, and it loads nothing."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import html
+import io
+import json
+import re
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+
+from figures.made_table import SIX, THIRTY
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.report import write_report
+from isoscope.report.line import all_lines, show
+from isoscope.report.page import overview, page
+from isoscope.report.summary import summary
+
+
+class Reader(HTMLParser):
+    """The scripts, attributes and visible text of a page, as a browser would find them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.scripts: list[tuple[dict, str]] = []
+        self.tags: list[tuple[str, dict]] = []
+        self.text = ""
+        self.inside = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self.inside = tag
+        if tag == "script":
+            self.scripts.append((dict(attrs), ""))
+
+    def handle_endtag(self, tag):
+        self.inside = ""
+
+    def handle_data(self, data):
+        if self.inside == "script":
+            self.scripts[-1] = (self.scripts[-1][0], self.scripts[-1][1] + data)
+        elif self.inside != "style":
+            self.text += data
+
+    def script(self, name: str) -> str:
+        return next(text for attributes, text in self.scripts if attributes.get("id") == name)
+
+
+@pytest.fixture(scope="module")
+def reader(page_text) -> Reader:
+    return Reader(page_text)
+
+
+def unpacked(reader: Reader, name: str) -> pd.DataFrame:
+    text = gzip.decompress(base64.b64decode(reader.script(f"packed-{name}"))).decode()
+    return pd.read_csv(io.StringIO(text))
+
+
+@pytest.mark.parametrize(("name", "columns"), [("table", TABLE_COLUMNS), ("series", SERIES_COLUMNS)])
+def test_csv_is_the_table_to_the_last_digit(reader, tables, name, columns):
+    truth = tables[0] if name == "table" else tables[1]
+    pd.testing.assert_frame_equal(unpacked(reader, name).astype(columns), truth, check_exact=True)
+
+
+def test_charts_hold_the_numbers_of_the_table(reader, tables):
+    charts = json.loads(reader.script("charts"))
+    chart = next(chart for chart in charts if chart["title"] == "effective_rank")
+    (rows,) = chart["datasets"].values()
+    table = tables[0]
+    own = table[(table["metric"] == "effective_rank") & table["layer"].notna()]
+    assert sorted(row["value"] for row in rows) == sorted(own["value"])
+    assert sorted(row["low"] for row in rows) == sorted(own["low"])
+    assert chart["width"] == "container"
+    assert chart["params"] == [{"name": "policy", "value": "all"}]
+
+
+def test_every_panel_has_its_chart(reader):
+    charts = json.loads(reader.script("charts"))
+    placed = [int(attributes["data-chart"]) for _, attributes in reader.tags if "data-chart" in attributes]
+    assert placed == list(range(len(charts)))
+    assert not any("$schema" in chart for chart in charts)
+
+
+def test_overview_and_summary_are_on_the_page(reader, tables):
+    lines = all_lines(*tables)
+    row = overview(lines[0])
+    table = tables[0]
+    own = table[(table["model"] == SIX) & (table["metric"] == "between_cosine") & (table["policy"] == "all") & table["layer"].notna()]
+    assert row is not None
+    assert row.cosine == show(own["value"].max())
+    assert (row.place, row.layers, row.d) == ("layer 6", 7, "256")
+    words = " ".join(reader.text.split())
+    for line in lines:
+        assert all(sentence in words for sentence in summary(line, lines).values())
+
+
+def test_every_metric_and_setting_is_explained(reader, tables):
+    for name in {*tables[0]["metric"], *tables[1]["name"]}:
+        assert f"{name}" in reader.text
+    assert "f00d" in reader.text
+    assert "Not defined in this installation." not in reader.text
+
+
+def test_page_is_small(page_text):
+    assert len(page_text.encode()) < 3_000_000
+
+
+def test_nothing_is_loaded(page_text, reader, hostile_text):
+    for found in (reader, Reader(hostile_text)):
+        loads = [
+            (tag, key, value)
+            for tag, attributes in found.tags
+            for key, value in attributes.items()
+            if key in ("src", "srcset", "data", "action")
+        ]
+        loads += [
+            (tag, "href", attributes["href"])
+            for tag, attributes in found.tags
+            if "href" in attributes and not attributes["href"].startswith("#")
+        ]
+        assert loads == []
+    policy = next(attributes["content"] for _, attributes in reader.tags if attributes.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'")
+    assert "http" not in policy
+    style = re.search(r"<style>(.*?)</style>", page_text, re.S)
+    assert style is not None
+    assert not re.search(r"url\(|@import", style[1])
+
+
+def test_hostile_names_stay_text(page_text, hostile_text):
+    plain, hostile = Reader(page_text), Reader(hostile_text)
+    assert len(hostile.scripts) == len(plain.scripts) == 5
+    assert not [tag for tag, _ in hostile.tags if tag == "img"]
+    assert "<script>alert" not in hostile_text
+    for _, attributes in hostile.tags:
+        assert not any(key.startswith("on") for key in attributes)
+    assert "</script><script>alert(1)</script>" in hostile.text
+    charts = hostile.script("charts")
+    assert not set("<>&\u2028") & set(charts)
+    names = {row["line"] for chart in json.loads(charts) for rows in chart["datasets"].values() for row in rows if "line" in row}
+    assert "</script><script>alert(1)</script>" in names
+    assert html.escape("</title><script>alert(4)</script>") in hostile_text
+
+
+def test_report_is_written_where_asked_even_of_an_empty_table(tmp_path):
+    path = write_report(tidy([], TABLE_COLUMNS), tidy([], SERIES_COLUMNS), [], tmp_path / "deep" / "report.html")
+    assert "nothing was measured" in path.read_text()
+
+
+def test_unknown_metric_is_shown_all_the_same(tables):
+    table, series = tables
+    own = table[(table["metric"] == "mean_norm") & (table["model"] == THIRTY)].assign(metric="my_metric")
+    found = Reader(page(own, series.iloc[:0], []))
+    assert [chart["title"] for chart in json.loads(found.script("charts"))] == ["my_metric"]
+    assert "Not defined in this installation." in found.text

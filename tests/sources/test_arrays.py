@@ -1,0 +1,252 @@
+"""Matrices on disk: the values, whatever the format, order and type; memory of a few blocks; a sentence for every mistake."""
+
+import json
+import struct
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import save_file
+
+from isoscope.core.errors import IsoscopeError
+from isoscope.sources.arrays import open_array
+
+X = np.random.default_rng(0).standard_normal((1003, 17)).astype(np.float32)
+
+
+def fixed_size(x):
+    return pa.FixedSizeListArray.from_arrays(pa.array(x.ravel()), x.shape[1])
+
+
+WRITERS = {
+    "c.npy": lambda path: np.save(path, X),
+    "fortran.npy": lambda path: np.save(path, np.asfortranarray(X)),
+    "big-endian.npy": lambda path: np.save(path, X.astype(">f4")),
+    "big-endian-fortran.npy": lambda path: np.save(path, np.asfortranarray(X.astype(">f4"))),
+    "stored.npz": lambda path: np.savez(path, X),
+    "stored-fortran.npz": lambda path: np.savez(path, a=np.arange(3), X=np.asfortranarray(X)),
+    "deflated.npz": lambda path: np.savez_compressed(path, a=np.arange(3), X=X),
+    "deflated-fortran.npz": lambda path: np.savez_compressed(path, X=np.asfortranarray(X)),
+    "x.safetensors": lambda path: save_file({"bias": X[0].copy(), "x": X}, path, metadata={"format": "np"}),
+    "fixed.parquet": lambda path: pq.write_table(pa.table({"x": fixed_size(X), "n": range(1003)}), path, row_group_size=100),
+    "list.parquet": lambda path: pq.write_table(pa.table({"id": ["a"] * 1003, "x": list(X)}), path, row_group_size=333),
+    "columns.parquet": lambda path: pq.write_table(pa.table({"id": ["a"] * 1003} | {f"d{j}": X[:, j] for j in range(17)}), path),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_format_gives_the_same_matrix(tmp_path, name):
+    WRITERS[name](tmp_path / name)
+    matrix = open_array(tmp_path / name)
+    assert (matrix.n, matrix.d, matrix.dtype) == (1003, 17, np.float32)
+    assert matrix.name.startswith(name)
+    for rows in (1, 100, 128, 4096):
+        blocks = list(matrix.blocks(rows))
+        assert max(map(len, blocks)) <= rows
+        np.testing.assert_array_equal(np.concatenate(blocks), X)
+        assert all(
+            block.dtype == np.float32 and block.dtype.isnative and block.flags.writeable and block.flags.c_contiguous for block in blocks
+        )
+    for start, stop in ((0, 1), (99, 101), (500, None), (1002, 5000), (400, 400)):
+        part = [np.empty((0, 17)), *matrix.blocks(64, start, stop)]
+        np.testing.assert_array_equal(np.concatenate(part), X[start:stop])
+    np.save(tmp_path / "reference.npy", X)
+    assert matrix.fingerprint == open_array(tmp_path / "reference.npy").fingerprint
+
+
+def test_the_fingerprint_follows_values_shape_and_type(tmp_path):
+    prints = set()
+    for i, x in enumerate([X, X[:-1], X.astype(np.float64), X.reshape(17, 1003), X + np.eye(1003, 17, dtype=np.float32)]):
+        np.save(tmp_path / f"{i}.npy", x)
+        prints.add(open_array(tmp_path / f"{i}.npy").fingerprint)
+    assert len(prints) == 5
+
+
+@pytest.mark.parametrize(
+    ("stored", "given"),
+    [("f2", "f2"), ("f4", "f4"), ("f8", "f8"), ("i1", "f4"), ("u2", "f4"), ("?", "f4"), ("i4", "f8"), (">i8", "f8")],
+)
+def test_types(tmp_path, stored, given):
+    x = np.array([[0, 1], [1, 1], [1, 0]]).astype(stored)
+    np.save(tmp_path / "x.npy", x)
+    save_file({"x": x.astype(x.dtype.newbyteorder("="))}, tmp_path / "x.safetensors")
+    for name in ("x.npy", "x.safetensors"):
+        (block,) = open_array(tmp_path / name).blocks()
+        assert block.dtype == np.dtype(given)
+        np.testing.assert_array_equal(block, x)
+
+
+def write_safetensors(path, entries, data):
+    header = json.dumps(entries).encode()
+    path.write_bytes(struct.pack("<Q", len(header)) + header + data)
+    return path
+
+
+def test_bfloat16_is_the_upper_half_of_float32(tmp_path):
+    x = np.array([[1.0, -2.5], [3.140625, np.inf], [2.0**-130, -0.0]], np.float32)  # each exact in bfloat16
+    bits = (x.view(np.uint32) >> 16).astype("<u2")
+    path = write_safetensors(tmp_path / "x.safetensors", {"x": {"dtype": "BF16", "shape": [3, 2], "data_offsets": [0, 12]}}, bits.tobytes())
+    (block,) = open_array(path).blocks()
+    assert block.dtype == np.float32
+    np.testing.assert_array_equal(block.view(np.uint32), x.view(np.uint32))
+
+
+def test_a_key_chooses(tmp_path):
+    np.savez(tmp_path / "two.npz", one=X, two=2 * X)
+    save_file({"one": X, "two": 2 * X}, tmp_path / "two.safetensors")
+    pq.write_table(pa.table({"one": fixed_size(X), "two": fixed_size(2 * X)}), tmp_path / "two.parquet")
+    for suffix in ("npz", "safetensors", "parquet"):
+        matrix = open_array(str(tmp_path / f"two.{suffix}"), "two")
+        assert matrix.name == f"two.{suffix}:two"
+        np.testing.assert_array_equal(next(matrix.blocks(5)), 2 * X[:5])
+        with pytest.raises(IsoscopeError, match=r"holds several matrices: one \(1003, 17\), two \(1003, 17\); choose one with --key"):
+            open_array(tmp_path / f"two.{suffix}")
+        with pytest.raises(IsoscopeError, match=r"has no array called 'tow', did you mean two; it holds one"):
+            open_array(tmp_path / f"two.{suffix}", "tow")
+    np.save(tmp_path / "x.npy", X)
+    with pytest.raises(IsoscopeError, match=r"holds one array without a name; leave out the key 'x'"):
+        open_array(tmp_path / "x.npy", "x")
+
+
+@pytest.mark.parametrize("name", ["c.npy", "fortran.npy", "x.npz", "x.safetensors"])
+def test_memory_is_a_few_blocks(tmp_path, name):
+    def write(path, x):
+        if name.endswith("npz"):
+            np.savez_compressed(path, x=x)
+        elif name.endswith("npy"):
+            np.save(path, np.asfortranarray(x) if name == "fortran.npy" else x)
+        else:
+            save_file({"x": x}, path)
+
+    write(tmp_path / name, np.ones((40_000, 256), np.float32))  # 41 MB
+    rows = 5000
+    block = rows * 256 * 4  # 5 MB
+    tracemalloc.start()
+    matrix = open_array(tmp_path / name)
+    total = sum(float(part.sum()) for part in matrix.blocks(rows))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert total == 40_000 * 256
+    assert peak < 4 * block
+
+
+def test_parquet_is_decoded_a_batch_at_a_time(tmp_path):
+    x = np.random.default_rng(0).standard_normal((40_000, 256), dtype=np.float32)
+    pq.write_table(pa.table({"x": fixed_size(x)}), tmp_path / "x.parquet", row_group_size=40_000, compression="none", use_dictionary=False)
+    matrix = open_array(tmp_path / "x.parquet")
+    before, peak = pa.total_allocated_bytes(), 0
+    for _ in matrix.blocks(1000):
+        peak = max(peak, pa.total_allocated_bytes() - before)
+    assert peak < x.nbytes / 3
+
+
+def object_npz(path):
+    np.savez(path, x=np.array([[{}]], dtype=object))
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "sentence"),
+    [
+        (
+            "x.csv",
+            lambda p: p.write_text("1,2"),
+            r"x\.csv must be a matrix in one of \.npy, \.npz, \.safetensors, \.parquet; it ends in '\.csv'",
+        ),
+        ("none.npy", lambda p: None, r"There is no file called .*none\.npy"),
+        ("x.npy", lambda p: p.mkdir(), r"x\.npy is a folder; name one file in it"),
+        ("x.npy", lambda p: np.save(p, X[0]), r"array of shape \(17,\), and \(n, d\) is expected"),
+        ("x.npy", lambda p: np.save(p, X[None]), r"array of shape \(1, 1003, 17\), and \(n, d\) is expected"),
+        ("x.npz", lambda p: np.savez(p, X[0]), r"array of shape \(17,\), and \(n, d\) is expected"),
+        ("x.npz", lambda p: np.savez(p, a=X[0], b=X[1]), r"holds no matrix of shape \(n, d\); its arrays are a \(17,\), b \(17,\)"),
+        ("x.safetensors", lambda p: save_file({"x": X[None].copy()}, p), r"array of shape \(1, 1003, 17\)"),
+        ("x.npy", lambda p: np.save(p, X[:0]), r"shape \(0, 17\), without a single value; at least one row"),
+        ("x.parquet", lambda p: pq.write_table(pa.table({"x": fixed_size(X).slice(0, 0)}), p), r"shape \(0, 17\), without a single value"),
+        ("x.npy", lambda p: np.save(p, np.array([[{}]], dtype=object)), r"holds pickled Python objects, which are never loaded"),
+        ("x.npz", object_npz, r"holds pickled Python objects, which are never loaded"),
+        ("x.npy", lambda p: np.save(p, X + 1j), r"holds values of type complex64, and a matrix of real numbers is expected"),
+        ("x.npy", lambda p: np.save(p, np.array([["a", "b"]])), r"holds values of type <U1"),
+        ("x.npy", lambda p: p.write_bytes(b"not numpy at all"), r"is not an \.npy array: its header cannot be read"),
+        ("x.npy", lambda p: p.write_bytes(b""), r"is not an \.npy array"),
+        ("x.npz", lambda p: p.write_bytes(b"PK not a zip"), r"is not a readable \.npz archive, or is damaged"),
+        ("x.npz", lambda p: zipfile.ZipFile(p, "w").close(), r"holds no array"),
+        ("x.safetensors", lambda p: p.write_bytes(b"abc"), r"is not a \.safetensors file: it has only 3 bytes"),
+        (
+            "x.safetensors",
+            lambda p: p.write_bytes(b"\xff" * 16),
+            r"its header would have 18446744073709551615 bytes, and 100000000 is the most",
+        ),
+        ("x.safetensors", lambda p: p.write_bytes(struct.pack("<Q", 500) + b"{}"), r"is truncated"),
+        ("x.safetensors", lambda p: p.write_bytes(struct.pack("<Q", 3) + b"{x}"), r"its header is not JSON"),
+        ("x.parquet", lambda p: p.write_bytes(b"PAR1PAR1"), r"is not a readable Parquet file, or is damaged"),
+        (
+            "x.parquet",
+            lambda p: pq.write_table(pa.table({"s": ["a"]}), p),
+            r"has no column of numbers or of lists of numbers; its columns are s",
+        ),
+        ("x.parquet", lambda p: pq.write_table(pa.table({"x": [[1.0, 2.0]] * 5 + [[1.0]]}), p), r"row 5 of 'x' has 1 values; .* here 2"),
+        ("x.parquet", lambda p: pq.write_table(pa.table({"x": [[1.0, 2.0], None]}), p), r"row 1 of 'x' has a missing value"),
+        (
+            "x.parquet",
+            lambda p: pq.write_table(pa.table({"x": [[1.0, 2.0], [3.0, 4.0], [3.0, None]]}), p),
+            r"row 2 of 'x' has a missing value",
+        ),
+        ("x.parquet", lambda p: pq.write_table(pa.table({"a": [1.0, 2.0], "b": [1.0, None]}), p), r"row 1 of 'b' has a missing value"),
+    ],
+)
+def test_mistakes(tmp_path, name, write, sentence):
+    write(tmp_path / name)
+    with pytest.raises(IsoscopeError, match=sentence):
+        list(open_array(tmp_path / name).blocks())
+
+
+@pytest.mark.parametrize(
+    "entry", [{"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 12]}, {"dtype": "F32", "shape": [-1, 2]}, [], {"shape": [2, 2]}]
+)
+def test_safetensors_entries_that_contradict_themselves(tmp_path, entry):
+    path = write_safetensors(tmp_path / "x.safetensors", {"x": entry}, bytes(16))
+    with pytest.raises(IsoscopeError, match=r"the entry of 'x' in its header lacks a sound dtype, shape or data_offsets"):
+        open_array(path)
+
+
+def test_a_type_that_safetensors_knows_and_this_does_not(tmp_path):
+    path = write_safetensors(tmp_path / "x.safetensors", {"x": {"dtype": "F8_E4M3", "shape": [2, 2], "data_offsets": [0, 4]}}, bytes(4))
+    with pytest.raises(IsoscopeError, match=r"holds x as F8_E4M3, and one of F64, F32"):
+        open_array(path)
+
+
+@pytest.mark.parametrize("name", ["c.npy", "fortran.npy", "x.safetensors"])
+def test_truncated(tmp_path, name):
+    WRITERS[name](tmp_path / name)
+    whole = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(whole[:-1])
+    with pytest.raises(IsoscopeError, match=r"is truncated: 68204 bytes of values are promised, 68203 are there; copy or save it again"):
+        open_array(tmp_path / name)
+
+
+@pytest.mark.parametrize(("name", "where"), [("deflated.npz", slice(2000, 6000)), ("fixed.parquet", slice(4, 60))])
+def test_damage_inside_is_a_sentence_too(tmp_path, name, where):
+    WRITERS[name](tmp_path / name)
+    raw = bytearray((tmp_path / name).read_bytes())
+    raw[where] = bytes(where.stop - where.start)
+    (tmp_path / name).write_bytes(raw)
+    with pytest.raises(IsoscopeError, match="or is damaged"):
+        list(open_array(tmp_path / name, "X" if name == "deflated.npz" else None).blocks())
+
+
+def test_a_member_shorter_than_its_header_says(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    for kind in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        with zipfile.ZipFile(tmp_path / "x.npz", "w", kind) as archive:
+            archive.writestr("x.npy", (tmp_path / "x.npy").read_bytes()[:-4])
+            archive.writestr("padding", bytes(1000))
+        with pytest.raises(IsoscopeError, match="is truncated: 68204 bytes of values are promised, 68200 are there"):
+            open_array(tmp_path / "x.npz")
+
+
+def test_a_block_has_rows(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    with pytest.raises(IsoscopeError, match="must be at least 1; got 0"):
+        open_array(tmp_path / "x.npy").blocks(0)
