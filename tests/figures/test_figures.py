@@ -11,7 +11,7 @@ import pytest
 from figures.made_table import SIX, THIRTY, made_table
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.figures import figures, grid, in_layers, labelled, lines, peak_layers, policies, title_by_policy
-from isoscope.figures.spectrum import isotropic
+from isoscope.figures.spectrum import isotropic, thinned
 
 NAMES = ["dimension_share", "drift_and_cosine", "layer_profile", "norms", "policy_difference", "spectrum"]
 
@@ -125,6 +125,14 @@ def test_spectrum_without_top_share_sums_the_curve(tables):
     flat = pd.concat([series.head(1).assign(name="spectrum", kind="hidden", layer=0, x=float(k), y=2.0) for k in (1, 4, 16)])
     spec = figures["spectrum"].draw(table[table["metric"] != "top_share"], flat).to_dict()
     assert [row["share"] for row in drawn_rows(spec) if "y" in row] == [1 / 16] * 3
+
+
+def test_thinning_keeps_the_first_ranks_and_the_last():
+    kept = thinned(120)
+    assert kept[:10] == list(range(10))
+    assert kept[-1] == 119
+    assert len(kept) <= 42
+    assert thinned(5) == [0, 1, 2, 3, 4]
 
 
 def test_isotropic_spectrum_agrees_with_a_simulation():

@@ -23,8 +23,8 @@ def test_each_format_is_what_it_says(tables, tmp_path):
     drawn = (tmp_path / "figures" / "layer_profile.svg").read_text()
     assert "mean_cosine" in drawn
     assert "drift_ratio" in drawn
-    assert "tokens: all" in drawn
-    assert "tokens: all" not in (tmp_path / "figures" / "policy_difference.svg").read_text()
+    assert ">tokens: all<" in drawn
+    assert ">tokens: all<" not in (tmp_path / "figures" / "policy_difference.svg").read_text()
 
 
 def test_unknown_format_is_refused(tables, tmp_path):

@@ -133,6 +133,7 @@ def test_tokens_name_the_layer_of_greatest_change():
 def test_untrained_twin_is_found_by_its_name(made):
     text = against_untrained(made[SIX], list(made.values()))
     assert "in layer 6: 0.900 trained, 0.092 untrained" in text
+    assert "clearly above it in 6 and clearly below it in 1 of 8 sites" in text
     assert against_untrained(made[THIRTY], list(made.values())) is None
 
 

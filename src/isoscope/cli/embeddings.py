@@ -8,12 +8,12 @@ import typer
 
 
 def run(
-    file: Annotated[str, typer.Argument(help="A matrix, one row a point: .npy, .npz, .safetensors or .parquet.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A matrix, one row a point: .npy, .npz, .safetensors or .parquet.")],
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     allow_wide: Annotated[bool, typer.Option("--allow-wide", help="Take a matrix with more columns than rows.")] = False,
     key: Annotated[str | None, typer.Option(help="Which array of a file that holds several, or which column.")] = None,
     metric: Annotated[list[str] | None, typer.Option(help="Only this metric; may be repeated.")] = None,
-    sample: Annotated[int, typer.Option(help="Points held for the metrics that need a second look.")] = 4096,
+    sample: Annotated[int, typer.Option(min=0, help="Points held for the metrics that need a second look.")] = 4096,
     seed: Annotated[int, typer.Option(help="Seed of that sample.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
@@ -25,9 +25,19 @@ def run(
 
     `isoscope embeddings index.safetensors --key weight --metric mean_cosine --metric isoscore --json`
     """
+    from isoscope.core.errors import IsoscopeError, nearest
     from isoscope.engine.geometry import geometry
+    from isoscope.metrics import metrics
 
+    known = {entry.name: entry for entry in metrics()}
+    for name in metric or []:
+        if name not in known:
+            raise IsoscopeError(f"There is no metric called {name!r}{nearest(name, list(known)) or '; see `isoscope list metrics`.'}")
     found = geometry(file, metric=metric or None, allow_wide=allow_wide, sample=sample, seed=seed, key=key, quiet=quiet)
+    if absent := [name for name in metric or [] if name not in found]:
+        few = f"at least {known[absent[0]].at_least} points"
+        needed = "a sample of the points (--sample 4096)" if not sample and "sample" in known[absent[0]].reads else few
+        raise IsoscopeError(f"{absent[0]} needs {needed}; leave it out or give it that.")
     if json:
         from json import dumps
 
@@ -49,4 +59,4 @@ def run(
     first = next(iter(found.values()), None)
     if first is not None:
         typer.echo(f"{file}: {first.n:,} points in {first.d:,} dimensions")
-    Console().print(table)
+    Console(markup=False, emoji=False).print(table)

@@ -10,7 +10,7 @@ WHAT = ("metrics", "families", "sources", "figures")
 
 
 def run(
-    what: Annotated[str, typer.Argument(help="metrics, families, sources or figures.")],
+    what: Annotated[str, typer.Argument(metavar="WHAT", help="metrics, families, sources or figures.")],
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """What there is: metrics, model families, sources or figures.
@@ -22,7 +22,7 @@ def run(
     from isoscope.core.errors import IsoscopeError, nearest
 
     if what not in WHAT:
-        raise IsoscopeError(f"`isoscope list` takes one of {', '.join(WHAT)}; got {what!r}{nearest(what, list(WHAT))}")
+        raise IsoscopeError(f"`isoscope list` takes one of {', '.join(WHAT)}; got {what!r}{nearest(what, list(WHAT)) or '.'}")
     rows = globals()[f"_{what}"]()
     if json:
         from json import dumps
@@ -38,7 +38,7 @@ def run(
         table.add_column(name, overflow="fold")
     for row in rows:
         table.add_row(*(str(value) for value in row.values()))
-    Console().print(table, markup=False)
+    Console(markup=False, emoji=False).print(table)
 
 
 def _metrics() -> list[dict[str, str]]:

@@ -10,7 +10,9 @@ import typer
 def run(
     models: Annotated[
         list[str],
-        typer.Argument(help="Folders, .gguf files or hub ids (org/name@revision); `untrained:` before one means at initialisation."),
+        typer.Argument(
+            metavar="MODEL", help="Folders, .gguf files or hub ids (org/name@revision); `untrained:` before one: at initialisation."
+        ),
     ],
     data: Annotated[
         str, typer.Option(help="`embedded`, a file or glob of .txt, .jsonl or .parquet, `-` for standard input, or hf:NAME?split=….")
@@ -24,7 +26,7 @@ def run(
     seq_len: Annotated[int | None, typer.Option(help="The longest sequence, in tokens; 512 or what the model takes.")] = None,
     batch_size: Annotated[int, typer.Option(help="Sequences of full length at a time; shorter ones come in larger batches.")] = 8,
     dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps or xpu; cuda:1 for one of several.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="Threads on the CPU; all of them by default.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the sample and of untrained weights.")] = 0,
     shard: Annotated[str, typer.Option(help="Measure only the i-th of k parts of the source (2/4); `isoscope merge` joins them.")] = "1/1",
@@ -37,7 +39,7 @@ def run(
     allow_partial: Annotated[
         bool, typer.Option("--allow-partial", help="Go on although weights are missing, left over or misfit.")
     ] = False,
-    save_every: Annotated[float, typer.Option(help="Seconds between saved states of a long cell.")] = 120.0,
+    save_every: Annotated[float, typer.Option(min=0, help="Seconds between saved states of a long cell.")] = 120.0,
     json: Annotated[bool, typer.Option("--json", help="End with the run's cells as JSON on standard output.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:

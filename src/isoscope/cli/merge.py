@@ -8,9 +8,9 @@ import typer
 
 
 def run(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Runs that hold the shards.")],
+    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="Runs that hold the shards.")],
     out: Annotated[str, typer.Option(help="The folder of the merged run.")],
-    json: Annotated[bool, typer.Option("--json", help="End with the run's cells as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="End with the run's cells as JSON on standard output.")] = False,
 ) -> None:
     """Merge shards into the run that one pass would have given.
 

@@ -9,7 +9,7 @@ import typer
 
 
 def run(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="One or more runs; they share a page.")],
+    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="One or more runs; they share a page.")],
     out: Annotated[str, typer.Option(help="The page.")] = "report.html",
     figures: Annotated[str | None, typer.Option(help="A folder for the same figures as SVG, PDF and PNG.")] = None,
     title: Annotated[str | None, typer.Option(help="The page's title.")] = None,
@@ -35,7 +35,7 @@ def run(
         page = write_report(table, series, [manifest for results in opened for manifest in results.manifests()], Path(out), title=title)
         drawn = write_figures(table, series, Path(figures)) if figures else []
     except OSError as error:
-        raise IsoscopeError(f"Cannot write the report: {error}.") from error
+        raise IsoscopeError(f"Cannot write {error.filename or out}: {error.strerror or error}.") from error
     if json:
         from json import dumps
 

@@ -27,22 +27,26 @@ def run(
 
     `isoscope table runs/bert --format parquet --out bert.parquet`
     """
-    from isoscope.core.errors import IsoscopeError
+    from isoscope.core.errors import IsoscopeError, nearest
     from isoscope.engine.results import Results
 
     kind = "json" if json else format
     if kind not in ("csv", "json", "parquet"):
-        raise IsoscopeError(f"--format must be csv, json or parquet; got {kind!r}.")
+        raise IsoscopeError(f"--format must be csv, json or parquet; got {kind!r}{nearest(kind, ['csv', 'json', 'parquet']) or '.'}")
+    if series and (metric or policy):
+        raise IsoscopeError("--metric and --policy choose numbers, and --series is whole; leave them out.")
     results = Results(path)
     frame = results.series() if series else results.table(metric or None, policy)
+    if kind == "parquet" and out is None and sys.stdout.isatty():
+        raise IsoscopeError("Parquet is not for a terminal; say --out FILE.parquet.")
     try:
         if kind == "parquet":
-            if out is None and sys.stdout.isatty():
-                raise IsoscopeError("Parquet is not for a terminal; say --out FILE.parquet.")
             frame.to_parquet(out if out is not None else sys.stdout.buffer, index=False)
         elif kind == "json":
             frame.to_json(out if out is not None else sys.stdout, orient="records", lines=False, double_precision=15, force_ascii=False)
         else:
             frame.to_csv(out if out is not None else sys.stdout, index=False)
+    except BrokenPipeError:
+        raise
     except OSError as error:
         raise IsoscopeError(f"Cannot write {out or 'to standard output'}: {error.strerror or error}.") from error

@@ -47,10 +47,10 @@ class Options:
         if self.sample < 0:
             raise IsoscopeError(f"--sample must be 0 (none) or the number of points to keep; got {self.sample}.")
         if self.keep not in KEEP:
-            raise IsoscopeError(f"--keep must be one of {', '.join(KEEP)}; got {self.keep!r}{nearest(self.keep, list(KEEP))}")
+            raise IsoscopeError(f"--keep must be one of {', '.join(KEEP)}; got {self.keep!r}{nearest(self.keep, list(KEEP)) or '.'}")
         for split in self.split:
             if split not in SPLITS:
-                raise IsoscopeError(f"--split takes {', '.join(SPLITS)}; got {split!r}{nearest(split, list(SPLITS))}")
+                raise IsoscopeError(f"--split takes {', '.join(SPLITS)}; got {split!r}{nearest(split, list(SPLITS)) or '.'}")
         i, k = self.shard
         if not 0 <= i < k:
             raise IsoscopeError(f"--shard i/k needs 1 ≤ i ≤ k, as in 1/4; got {i + 1}/{k}.")
@@ -101,7 +101,9 @@ def parse_layers(text: str) -> list[int | str | tuple[int, int]] | None:
         elif dash and low.isdigit() and high.isdigit():
             found.append((int(low), int(high)))
         else:
-            raise IsoscopeError(f"Layers are numbers, ranges and {', '.join(NAMED)}, as in 0,4,8-12,-1,final; got {word!r}.")
+            raise IsoscopeError(
+                f"Layers are numbers, ranges and {', '.join(NAMED)} (0,4,8-12,-1,final); got {word!r}{nearest(word, list(NAMED)) or '.'}"
+            )
     return found
 
 
@@ -125,7 +127,7 @@ def options_from(given: dict[str, Any]) -> Options:
     known = [field.name for field in dataclasses.fields(Options)]
     for name in given:
         if name not in known:
-            raise IsoscopeError(f"There is no option {name!r}{nearest(name, known)}")
+            raise IsoscopeError(f"There is no option {name!r}{nearest(name, known) or '.'}")
     if isinstance(given.get("shard"), str):
         given = given | {"shard": parse_shard(given["shard"])}
     return Options(**given)

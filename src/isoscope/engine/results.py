@@ -37,7 +37,9 @@ class Results:
         if policy is not None:
             policies = sorted(frame["policy"].unique())
             if policy not in policies:
-                raise IsoscopeError(f"The policy {policy!r} is not in this run; it has {', '.join(policies)}{nearest(policy, policies)}")
+                raise IsoscopeError(
+                    f"The policy {policy!r} is not in this run; it has {', '.join(policies)}{nearest(policy, policies) or '.'}"
+                )
             frame = frame[frame["policy"] == policy]
         return frame.reset_index(drop=True)
 

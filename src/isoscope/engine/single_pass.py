@@ -115,7 +115,7 @@ class Pass:
 
     def _receive(self, site: Site, tensor: Tensor) -> None:
         if site in self.sites:
-            absorb(self.sites[site], tensor, self.layouts[site.stack], site, self.reference.name, second=self.second[site])
+            absorb(self.sites[site], tensor, self.layouts[site.stack], site, self.reference.name)
 
     def resume(self, cursor: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         """Go on from a saved state."""

@@ -30,14 +30,15 @@ def drift_and_cosine(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     keyed = rows.merge(ends, left_on=["line", "policy"], right_index=True, how="left")
     rows["end"] = (keyed["kind"].eq("hidden") & (keyed["layer"].eq(keyed["min"]) | keyed["layer"].eq(keyed["max"]))).astype(bool).to_numpy()
 
+    end = round(float(rows[["drift_ratio", "mean_cosine"]].max().max()) * 1.05, 3)
     tone = colour(lines(table))
-    x = alt.X("drift_ratio:Q", title="drift ratio", scale=alt.Scale(domainMin=0))
+    x = alt.X("drift_ratio:Q", title="drift ratio", axis=alt.Axis(tickCount=6))
     y = alt.Y("mean_cosine:Q", title="mean cosine")
     tooltip = [alt.Tooltip("line:N", title="model"), "kind:N", "layer:Q", alt.Tooltip("policy:N", title="tokens")]
     tooltip += [alt.Tooltip("drift_ratio:Q", format=".6g"), alt.Tooltip("mean_cosine:Q", format=".6g")]
     base = alt.Chart().encode(x=x, y=y, color=tone)
     hidden, final = (base.transform_filter(f"datum.kind == '{kind}'") for kind in ("hidden", "final"))
-    diagonal = alt.Chart({"values": [{"v": 0}, {"v": 1}]}).mark_line(stroke=INK, strokeDash=[5, 3], strokeWidth=1.2)
+    diagonal = alt.Chart({"values": [{"v": 0}, {"v": end}]}).mark_line(stroke=INK, strokeDash=[5, 3], strokeWidth=1.2)
     cloud = alt.layer(
         hidden.mark_line(strokeWidth=1, opacity=0.5).encode(order="layer:Q"),
         hidden.mark_point(filled=True, size=28, opacity=1).encode(tooltip=tooltip),

@@ -35,7 +35,10 @@ def panel(name: str, rows: pd.DataFrame, means: pd.DataFrame) -> Any:
     width = rows["weight"].fillna(0.0).clip(lower=rows["x"] * 0.03)  # after a norm all points may share one bin of no width
     bottom = (rows["x"] - width / 2).where(rows["x"] > width / 2, rows["x"] / 2)
     rows = rows.assign(bottom=[float(f"{x:.5g}") for x in bottom], top=[float(f"{x:.5g}") for x in rows["x"] + width / 2])
-    y = alt.Y("bottom:Q", title="norm", scale=alt.Scale(type="log", nice=False), axis=alt.Axis(values=decades(rows["x"]), format="~g"))
+    ticks = [step * power for power in decades(rows["x"]) for step in (1, 2, 5)]
+    y = alt.Y(
+        "bottom:Q", title="norm", scale=alt.Scale(type="log", nice=False, domain=reach(rows)), axis=alt.Axis(values=ticks, format="~g")
+    )
     tooltip = ["layer:Q", alt.Tooltip("x:Q", title="norm", format=".4g"), alt.Tooltip("y:Q", title="share of points", format=".3g")]
     legend = alt.Legend(
         title="share", format="~g", symbolType="square", symbolFillColor=CELL, symbolStrokeWidth=0, values=[0.001, 0.01, 0.1, 1]
@@ -50,3 +53,10 @@ def panel(name: str, rows: pd.DataFrame, means: pd.DataFrame) -> Any:
     line = line.encode(x=layer_axis(), y="value:Q", tooltip=mean_tip)
     layers = [chart.transform_filter(POLICY_IS_CHOSEN) for chart in (cells, line)]
     return alt.layer(*layers).properties(title=name)
+
+
+def reach(rows: pd.DataFrame) -> list[float]:
+    """The norms that the axis shows: all of them, and a factor of ten at least, so that nearly equal norms look nearly equal."""
+    low, high = float(rows["bottom"].min()), float(rows["top"].max())
+    spare = max(1.0, (10 * low / high) ** 0.5)
+    return [low / spare, high * spare]

@@ -11,7 +11,7 @@ from isoscope.core.figure import figure
 from isoscope.figures import INK, POLICY_IS_CHOSEN, decades, depth_colour, grid, in_layers, labelled, lines, records
 
 FINAL = "#3f9d63"
-DRAWN = 40
+DRAWN = 32
 SITE = ["line", "kind", "layer", "policy"]
 
 
@@ -49,8 +49,9 @@ def shares(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def thinned(length: int) -> list[int]:
-    """At most `DRAWN` of so many positions, both ends among them: more could not be told apart, and thirty layers would weigh."""
-    return [int(i) for i in np.unique(np.linspace(0, length - 1, min(length, DRAWN)).round())]
+    """About `DRAWN` of so many positions, the first ten and the last among them: more could not be told apart, and would weigh."""
+    spaced = np.linspace(0, length - 1, min(length, DRAWN)).round()
+    return [int(i) for i in np.union1d(spaced, np.arange(min(10, length)))]
 
 
 def panel(name: str, rows: pd.DataFrame, table: pd.DataFrame) -> Any:

@@ -22,5 +22,5 @@ def drift_ratio(cloud: Cloud) -> Number:
     if not m.norm2 > 0:
         return Number(np.nan, n=n, d=d, note="all points are zero")
     low, high = cloud.grouped(lambda t: np.asarray((t.total**2).sum(-1) / t.n / t.norm2), bounds=(0.0, 1.0))
-    value = float(m.mean @ m.mean) * n / m.norm2
+    value = min(float(m.mean @ m.mean) * n / m.norm2, 1.0)  # rounding may go above
     return Number(value, n=n, d=d, low=low, high=high, null=1 / n, null_sd=(2 / d) ** 0.5 / n)

@@ -32,6 +32,6 @@ def mean_cosine(cloud: Cloud) -> Number:
     n = m.alive
     if n < 2:
         return Number(np.nan, n=n, d=d, note="fewer than two points have a direction")
-    value = (float(m.directions @ m.directions) - n) / (n * (n - 1))
+    value = min((float(m.directions @ m.directions) - n) / (n * (n - 1)), 1.0)  # rounding may go above
     low, high = cloud.grouped(_estimate, bounds=(-1.0, 1.0))
     return Number(value, n=n, d=d, low=low, high=high, null=0.0, null_sd=(2 / (d * n * (n - 1))) ** 0.5)

@@ -11,7 +11,7 @@ from isoscope.statistics.metric import metric
 def top3_dimension_share(cloud: Cloud) -> Number:
     """How much of the mean cosine three "rogue" dimensions carry together; the note says which.
 
-    As `top_dimension_share`, for the three largest. Null 3/d.
+    As `top_dimension_share`, for the three largest. Range 0 to 1, and above 1 where other dimensions are negative. Null 3/d.
 
     Timkey and van Schijndel (2021).
     """

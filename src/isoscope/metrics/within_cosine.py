@@ -31,4 +31,4 @@ def within_cosine(cloud: Cloud) -> Number:
     if pairs <= 0:
         return Number(np.nan, n=n, d=cloud.d, note="every item is one point")
     low, high = cloud.grouped(_estimate, bounds=(-1.0, 1.0))
-    return Number(float(_estimate(t)), n=n, d=cloud.d, low=low, high=high, null=0.0, null_sd=(2 / (cloud.d * pairs)) ** 0.5)
+    return Number(min(float(_estimate(t)), 1.0), n=n, d=cloud.d, low=low, high=high, null=0.0, null_sd=(2 / (cloud.d * pairs)) ** 0.5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,11 +12,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from isoscope.core.errors import IsoscopeError
+from isoscope.core.errors import IsoscopeError, IsoscopeWarning, nearest
 from isoscope.models.family import Family, family_of
 from isoscope.models.reference import ModelReference, read_config
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+DEVICES = ("auto", "cpu", "cuda", "mps", "xpu")
 LEFT_OVER = (".attn.bias", ".attn.masked_bias", "position_ids", "rotary_emb.inv_freq", ".attention.bias", ".attention.masked_bias")
 """Buffers that old checkpoints carry and no current model reads."""
 
@@ -47,26 +49,30 @@ class LoadedModel:
 
 def pick_device(device: str) -> torch.device:
     """`auto` takes what is fastest here."""
+    if device.partition(":")[0] not in DEVICES:
+        raise IsoscopeError(f"--device must be one of {', '.join(DEVICES)}; got {device!r}{nearest(device, list(DEVICES)) or '.'}")
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
         found = torch.device(device)
         torch.empty(1, device=found)
-    except (RuntimeError, AssertionError) as error:
+    except (RuntimeError, AssertionError, ValueError) as error:
         raise IsoscopeError(f"The device {device!r} is not available here; use --device auto or cpu.") from error
     return found
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without transformers' own bars and reports: ours say the same in one line."""
+    """Without transformers' own bars, reports and warnings: ours say the same in one line."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
         logging.set_verbosity(level)
         if bars:
@@ -84,31 +90,44 @@ def load(
 ) -> LoadedModel:
     """Load a model and its tokenizer; weights that are missing, left over or do not fit are named and refused."""
     if dtype not in DTYPES:
-        raise IsoscopeError(f"The dtype must be one of {', '.join(DTYPES)}; got {dtype!r}.")
+        raise IsoscopeError(f"--dtype must be one of {', '.join(DTYPES)}; got {dtype!r}{nearest(dtype, list(DTYPES)) or '.'}")
     place = pick_device(device)
     source: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": True}
     if reference.gguf:
         source["gguf_file"] = reference.gguf
-    if not trust_remote_code and not reference.gguf and "auto_map" in read_config(reference.folder):
-        raise IsoscopeError(f"{reference.spec} brings its own code; read it, and if you trust it say --trust-remote-code.")
-    with _quiet(), _explained(reference):
+    elif "auto_map" in read_config(reference.folder):
+        if not trust_remote_code:
+            raise IsoscopeError(f"{reference.spec} brings its own code; read it, and if you trust it say --trust-remote-code.")
+        _say(f"{reference.name} brings its own code, and it is run.")
+    misfit = ""
+    # Weights that a checkpoint lacks are drawn with the seed, so that they too are the same the next time.
+    with _quiet(), _explained(reference), torch.random.fork_rng(devices=[]):
         from transformers import AutoConfig, AutoTokenizer
 
+        torch.manual_seed(seed)
         config = AutoConfig.from_pretrained(reference.folder, **source)
         family = family_of(config)
         kind = _class_of(config, reference)
         if reference.untrained:
-            torch.manual_seed(seed)
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(seed)
-                model = kind.from_config(config) if hasattr(kind, "from_config") else kind(config)
+            model = kind.from_config(config) if hasattr(kind, "from_config") else kind(config)
             model = model.to(DTYPES[dtype])
         else:
-            model, report = kind.from_pretrained(reference.folder, config=config, dtype=DTYPES[dtype], output_loading_info=True, **source)
-            _check_weights(model, report, reference, allow_partial=allow_partial)
+            taken = {"config": config, "dtype": DTYPES[dtype], "output_loading_info": True, "ignore_mismatched_sizes": True}
+            model, report = kind.from_pretrained(reference.folder, **taken, **source)
+            misfit = _misfit(model, report)
         tokenizer = AutoTokenizer.from_pretrained(reference.folder, **source)
+    if misfit and not allow_partial:
+        raise IsoscopeError(f"The weights of {reference.spec} do not fit its architecture: {misfit}. To go on, say --allow-partial.")
+    if misfit:
+        _say(f"the weights of {reference.name} do not fit its architecture: {misfit}.")
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # transformers makes an empty one where the files are missing
+        raise IsoscopeError(f"{reference.spec} has no tokenizer: put tokenizer.json (or vocab.txt, tokenizer.model, …) beside its weights.")
     model.eval().to(place)
     return LoadedModel(reference, model, model.base_model, tokenizer, family, place)
+
+
+def _say(text: str) -> None:
+    warnings.warn(text, IsoscopeWarning, stacklevel=3)
 
 
 def _class_of(config: Any, reference: ModelReference) -> Any:
@@ -134,8 +153,8 @@ def _explained(reference: ModelReference) -> Iterator[None]:
             f"{reference.spec} holds a pickle that is more than weights; it was not opened. Ask for safetensors."
         ) from error
     except ImportError as error:
-        raise IsoscopeError(f"{reference.spec} needs a package that is not installed: {_first_line(error)}") from error
-    except (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError) as error:
+        raise IsoscopeError(f"{reference.spec} needs a package that is not installed: {_first_line(error)}.") from error
+    except Exception as error:  # transformers, tokenizers, safetensors and gguf raise types that have nothing in common
         text = str(error)
         if "weights_only" in text or "Unpickl" in type(error).__name__ + text:
             raise IsoscopeError(
@@ -143,38 +162,41 @@ def _explained(reference: ModelReference) -> Iterator[None]:
             ) from error
         if "trust_remote_code" in text:
             raise IsoscopeError(f"{reference.spec} brings its own code; read it, and if you trust it say --trust-remote-code.") from error
-        raise IsoscopeError(f"{reference.spec} cannot be loaded: {_first_line(error)}") from error
+        if type(error).__name__ == "SafetensorError":
+            raise IsoscopeError(
+                f"The weights of {reference.spec} are damaged ({_first_line(error)}); copy or download its .safetensors again."
+            ) from error
+        what = "cannot be read as a GGUF file" if reference.gguf else "cannot be loaded"
+        raise IsoscopeError(f"{reference.spec} {what}: {_first_line(error)}.") from error
 
 
 def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    """The first line of what a library said, or two where the first only introduces the second."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return " ".join(lines[: 2 if lines[0].endswith(":") else 1]).rstrip(".:")
 
 
-def _check_weights(model: Any, report: dict[str, Any], reference: ModelReference, *, allow_partial: bool) -> None:
-    """A head that the base does not have may be left over, and a pooler may be missing: neither touches a hidden state."""
+def _misfit(model: Any, report: dict[str, Any]) -> str:
+    """Which weights are missing, left over or of another shape; empty where none is.
 
-    def names(kind: str) -> list[str]:
-        return sorted(key if isinstance(key, str) else str(key[0]) for key in report.get(kind) or [])
-
+    A head that the base does not have may be left over, and a pooler may be missing: neither touches a hidden state.
+    """
     prefix = model.base_model_prefix + "."
     children = {name for name, _ in model.base_model.named_children()}
-    missing = [key for key in names("missing_keys") if "pooler" not in key]
-    extra = [
+    missing = sorted(key for key in report.get("missing_keys") or [] if "pooler" not in key)
+    extra = sorted(
         key
-        for key in names("unexpected_keys")
+        for key in report.get("unexpected_keys") or []
         if key.removeprefix(prefix).partition(".")[0] in children - {"pooler"} and not key.endswith(LEFT_OVER)
-    ]
-    misfits = names("mismatched_keys")
-    if allow_partial or not (missing or extra or misfits):
-        return
+    )
+    misfits = sorted(f"{key}: {tuple(there)}, not {tuple(here)}" for key, there, here in report.get("mismatched_keys") or [])
     said = [
         f"{len(keys)} {word} ({', '.join(keys[:3])}{', …' if len(keys) > 3 else ''})"
         for word, keys in (
             ("missing and initialised at random", missing),
             ("that the architecture does not have", extra),
-            ("of another shape", misfits),
+            ("of another shape and initialised at random", misfits),
         )
         if keys
     ]
-    raise IsoscopeError(f"The weights of {reference.spec} do not fit its architecture: {'; '.join(said)}. To go on, say --allow-partial.")
+    return "; ".join(said)

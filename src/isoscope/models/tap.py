@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.models.blocks import find_blocks, find_norms
-from isoscope.statistics.kernel import Sums, as_block, block_sums, namespace, to_host
+from isoscope.statistics.kernel import Sums, as_block, block_sums, to_host
 from isoscope.statistics.site_statistics import SiteStatistics
 
 DENSE = 0.3
@@ -36,13 +36,14 @@ class Layout:
     unit: np.ndarray  # int64, what the jackknife counts as independent
     group: np.ndarray
     last: np.ndarray
-    _found: list[tuple[int, np.ndarray, np.ndarray]] | None = field(default=None, repr=False)
+    _found: list[tuple[int, np.ndarray, np.ndarray, np.ndarray]] = field(default_factory=list, repr=False)
 
-    def slices(self) -> list[tuple[int, np.ndarray, np.ndarray]]:
-        """(code, mask, flat positions) of every slice in the batch."""
-        if self._found is None:
-            codes = [int(code) for code in np.unique(self.codes) if code >= 0]
-            self._found = [(code, self.codes == code, np.flatnonzero(self.codes == code)) for code in codes]
+    def slices(self) -> list[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
+        """(code, mask, flat positions, all other positions) of every slice in the batch."""
+        if not self._found:
+            for code in (int(code) for code in np.unique(self.codes) if code >= 0):
+                mask = self.codes == code
+                self._found.append((code, mask, np.flatnonzero(mask), np.flatnonzero(~mask)))
         return self._found
 
     def with_sinks(self, norms: np.ndarray) -> Layout:
@@ -124,39 +125,34 @@ def _state(output: Any) -> Tensor:
     raise IsoscopeError("A block gives no tensor of shape (batch, positions, dimensions); this model needs a family of its own.")
 
 
-def absorb(statistics: SiteStatistics, tensor: Tensor, layout: Layout, site: Site, model: str, *, second: bool) -> None:
+def absorb(statistics: SiteStatistics, tensor: Tensor, layout: Layout, site: Site, model: str) -> None:
     """Reduce one hidden state (b, t, d) to the site's statistics."""
+    b, t, d = tensor.shape
     x = as_block(tensor)
-    b, t, d = x.shape
     if layout.sink_codes is not None:
         layout = layout.with_sinks(np.sqrt(to_host((x * x).sum(-1))))
-    flat, rows_wanted = x.reshape(b * t, d), second or any(m.cosine is not None for m in statistics.moments)
+    # Second moments are torch's to multiply even where the sums are numpy's: both would keep threads of their own awake.
+    rows = tensor.detach().reshape(b * t, d)
+    rows = rows if rows.dtype in (torch.float32, torch.float64) else rows.float()
     parts: list[Sums | None] = [None] * len(statistics.names)
-    for code, mask, positions in layout.slices():
-        dense = len(positions) > DENSE * b * t
-        rows = None
-        if rows_wanted or not dense:
-            rows = flat if len(positions) == b * t else _take(flat, positions)
-        sums = block_sums(x, _like(mask, x)) if dense else _by_sequence(rows, positions // t, b)
+    for code, mask, positions, rest in layout.slices():
+        if len(positions) > DENSE * b * t:
+            sums = block_sums(x, mask)
+            chosen, drop = rows, rest
+        else:
+            chosen, drop = rows[torch.as_tensor(positions, device=rows.device)], None
+            sums = _by_sequence(as_block(chosen), positions // t, b)
         if sums.nonfinite:
             raise IsoscopeError(
                 f"{model} gives NaN or infinity at {site.label}: {sums.nonfinite} of {len(positions)} {statistics.names[code]} "
                 "vectors of one batch. Nothing was averaged; try --dtype float32."
             )
-        statistics.moments[code].add(sums, rows if rows_wanted else None)
+        statistics.moments[code].add(sums, chosen, drop)
         parts[code] = sums
     if statistics.groups is not None:
         statistics.groups.update(layout.group, parts, unit=layout.unit, last=layout.last)
     if statistics.sample is not None:
-        statistics.sample.update(flat, layout.hashes.ravel(), np.repeat(layout.item, t), layout.index.ravel(), layout.codes.ravel())
-
-
-def _take(flat: Any, positions: np.ndarray) -> Any:
-    return flat[positions] if isinstance(flat, np.ndarray) else flat[namespace(flat).as_tensor(positions, device=flat.device)]
-
-
-def _like(mask: np.ndarray, x: Any) -> Any:
-    return mask if isinstance(x, np.ndarray) else namespace(x).as_tensor(mask, device=x.device)
+        statistics.sample.update(rows, layout.hashes.ravel(), np.repeat(layout.item, t), layout.index.ravel(), layout.codes.ravel())
 
 
 def _by_sequence(rows: Any, owner: np.ndarray, b: int) -> Sums:

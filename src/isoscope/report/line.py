@@ -110,4 +110,16 @@ def share(x: float) -> str:
 
 def bounds(row: pd.Series) -> str:
     """A row's interval in brackets, or nothing where it has none."""
-    return "" if pd.isna(row["low"]) else f" (95 % interval {show(row['low'])} to {show(row['high'])})"
+    return "" if pd.isna(row["low"]) else f" (95 % interval {span(row['low'], row['high'])})"
+
+
+def span(low: float, high: float) -> str:
+    """Both ends of an interval, with as many digits as tell them apart.
+
+    >>> span(0.25, 0.31), span(0.36014, 0.36042)
+    ('0.250 to 0.310', '0.3601 to 0.3604')
+    """
+    if show(low) != show(high):
+        return f"{show(low)} to {show(high)}"
+    digits = next((k for k in range(4, 9) if f"{low:.{k}g}" != f"{high:.{k}g}"), 4)
+    return f"{low:.{digits}g} to {high:.{digits}g}"

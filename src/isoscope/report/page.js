@@ -11,7 +11,8 @@
     try { view.signal("policy", value).runAsync(); } catch { /* a chart that does not depend on the tokens */ }
   };
   const options = {
-    mode: "vega-lite", renderer: "svg", tooltip: { theme: "custom" },
+    // A model without a final norm leaves a layer of its charts empty, which is no mistake: level 1 is errors only.
+    mode: "vega-lite", renderer: "svg", logLevel: 1, tooltip: { theme: "custom" },
     actions: { export: true, source: false, compiled: false, editor: false },
   };
   const drawAll = async () => {

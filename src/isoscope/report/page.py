@@ -19,7 +19,7 @@ from isoscope.figures import PALETTE, policies
 from isoscope.report.chance import listed
 from isoscope.report.charts import Drawn, drawn, script_json
 from isoscope.report.files import vega_lite_version
-from isoscope.report.line import Line, all_lines, place, share, show
+from isoscope.report.line import Line, all_lines, place, share, show, span
 from isoscope.report.provenance import meanings, specification
 from isoscope.report.summary import summary
 
@@ -140,7 +140,7 @@ def overview(line: Line) -> Row | None:
         return float("nan") if row is None else float(row["value"])
 
     depth = line.table.loc[line.table["kind"].eq("hidden"), "layer"].nunique()
-    interval = "" if pd.isna(peak["low"]) else f"{show(peak['low'])} to {show(peak['high'])}"
+    interval = "" if pd.isna(peak["low"]) else span(peak["low"], peak["high"])
     rank = share(there("effective_rank") / float(peak["d"]))
     numbers = {"drift": show(there("drift_ratio")), "rank": rank, "top": show(there("top_share"))}
     return Row(line.name, depth, place(peak), show(float(peak["value"])), interval, n=f"{peak['n']:,}", d=f"{peak['d']:,}", **numbers)

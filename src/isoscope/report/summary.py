@@ -169,8 +169,8 @@ def token_effect(line: Line) -> str | None:
         values = [(policy, line.at(metric, row, policy)) for policy in order]
         path = ", ".join(f"{show(float(found['value']))} ({policy})" for policy, found in values if found is not None)
         change = abs(float(row["value"]) - float(row["value_body"]))
-        verb = "hardly changes" if change < 0.02 else "changes most"
-        parts.append(f"the {name} {verb} in {place(row)}: {path}")
+        where = f"changes most in {place(row)}: {path}"
+        parts.append(f"the {name} {where if change >= 0.02 else f'hardly changes (in {place(row)}, where it does most: {path})'}")
     return f"Without special and first tokens {'; '.join(parts)}." if parts else None
 
 
@@ -197,14 +197,15 @@ def against_untrained(line: Line, others: list[Line]) -> str | None:
         return None
     both = pd.concat(rows, ignore_index=True)
     both["gap"] = both["value"] - both["value_twin"]
-    both["clear"] = both["low"].fillna(both["value"]) > both["high_twin"].fillna(both["value_twin"])
+    both["above"] = both["low"].fillna(both["value"]) > both["high_twin"].fillna(both["value_twin"])
+    both["below"] = both["high"].fillna(both["value"]) < both["low_twin"].fillna(both["value_twin"])
     sites = both.groupby(["kind", "layer"], sort=False, dropna=False, as_index=False).agg(
-        {"value": "first", "value_twin": "mean", "gap": "mean", "clear": "all"}
+        {"value": "first", "value_twin": "mean", "gap": "mean", "above": "all", "below": "all"}
     )
     row = sites.iloc[int(sites["gap"].abs().to_numpy(float).argmax())]
     seeds = "" if len(rows) == 1 else f" (mean of {len(rows)} seeds)"
     return (
         f"Beside its untrained twin{seeds} the {COSINE[line.cosine]} differs most in {place(row)}: {show(float(row['value']))} trained, "
-        f"{show(float(row['value_twin']))} untrained; the trained model lies clearly above in "
-        f"{int(sites['clear'].sum())} of {len(sites)} sites."
+        f"{show(float(row['value_twin']))} untrained. The trained model lies clearly above it in "
+        f"{int(sites['above'].sum())} and clearly below it in {int(sites['below'].sum())} of {len(sites)} sites."
     )

@@ -83,7 +83,8 @@ class Cloud:
         """
         spectrum = self.spectrum(centred=centred)
         n, d = self.n, self.d
-        if spectrum.size < 1 or not spectrum.values.sum() > 0:
+        # What rounding leaves of equal points is no spectrum: 1e-28 of the squared length is a spread of 45 units in the last place.
+        if spectrum.size < 1 or not spectrum.values.sum() > 1e-28 * self.moments.norm2 / n:
             return Number(np.nan, n=n, d=d, note="all points are equal" if n > 1 else "a single point has no spectrum")
         value = float(function(spectrum.values))
         low = high = np.nan
@@ -92,8 +93,9 @@ class Cloud:
                 self._resampled[centred] = spectrum.resampled(self.drawn.points, self.drawn.unit)
             resampled = self._resampled[centred]
             if resampled is not None and resampled[0].sum() > 0:
-                moved = np.asarray(function(resampled[1])) - float(function(resampled[0]))
-                low, high = value + np.quantile(moved, [0.025, 0.975])
+                with np.errstate(invalid="ignore", divide="ignore"):  # of few documents a draw may be one of them, again and again
+                    moved = np.asarray(function(resampled[1])) - float(function(resampled[0]))
+                low, high = value + np.nanquantile(moved, [0.025, 0.975])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             chance = np.asarray(function(isotropic_spectra(n - centred, d)))

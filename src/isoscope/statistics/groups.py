@@ -53,20 +53,19 @@ class Groups:
             last: (g,) whether this is the last segment of its item.
         """
         g = len(group)
+        members = (np.arange(GROUPS)[:, None] == group).astype(np.float64)  # (groups, g): sums by group are products with it
         directions, alive = np.zeros((g, self.slices, self.d)), np.zeros((g, self.slices))
         for s, part in enumerate(parts):
             if part is None:
                 continue
             directions[:, s], alive[:, s] = part.directions, part.n - part.zeros
-            for counts, values in zip(self.counts[:, s], (part.n, alive[:, s], part.norm, part.norm2), strict=True):
-                np.add.at(counts, group, values)
-            np.add.at(self.sums[0, s], group, part.total)
-            np.add.at(self.sums[1, s], group, part.directions)
+            self.counts[:, s] += np.stack([part.n, alive[:, s], part.norm, part.norm2]) @ members.T
+            self.sums[0, s] += members @ part.total
+            self.sums[1, s] += members @ part.directions
         if unit is None:
             for s in range(self.slices):
-                np.add.at(self.products[0, :, s, s], group, alive[:, s])
-                np.add.at(self.products[1, :, s, s], group, alive[:, s])
-            np.add.at(self.units, group, alive.sum(1).astype(np.int64))
+                self.products[:, :, s, s] += members @ alive[:, s]
+            self.units += (members @ alive.sum(1)).astype(np.int64)
             return
         done = np.ones(g, dtype=bool) if last is None else last.copy()
         for i in range(g):
@@ -78,15 +77,20 @@ class Groups:
                 if not done[i]:
                     self._open[key] = directions[i].copy(), alive[i].copy()
         S, N = directions[done], alive[done]
-        np.add.at(self.products[0], group[done], S @ S.transpose(0, 2, 1))
-        np.add.at(self.products[1], group[done], N[:, :, None] * N[:, None, :])
-        np.add.at(self.units, group[done], 1)
+        whole = members[:, done]
+        self.products[0] += np.tensordot(whole, S @ S.transpose(0, 2, 1), 1)
+        self.products[1] += np.tensordot(whole, N[:, :, None] * N[:, None, :], 1)
+        self.units += whole.sum(1).astype(np.int64)
 
     def merge(self, other: Groups) -> Groups:
         """The groups of both streams; neither is changed."""
         merged = Groups(self.d, self.slices)
         for name in ("counts", "sums", "products", "units"):
             setattr(merged, name, getattr(self, name) + getattr(other, name))
+        for part in (self, other):
+            for key, (directions, alive) in part._open.items():
+                before = merged._open.get(key, (0.0, 0.0))
+                merged._open[key] = directions + before[0], alive + before[1]
         return merged
 
     def join(self, chosen: list[int]) -> Groups:
@@ -110,24 +114,24 @@ class Groups:
         return self._totals(lambda part: part.sum(0))
 
     def interval(self, estimate: Callable[[Totals], Floats]) -> tuple[float, float]:
-        """A 95 % interval by the delete-a-group jackknife for groups of unequal size, with t on one degree less than the groups.
+        """A 95 % interval by the delete-a-group jackknife, the spread of the estimates with one group left out.
 
-        The pseudo-values of Busing, Meijer and van der Leeden (1999). NaN where fewer than three groups hold points.
+        Student's t has one degree less than the effective number of groups, n²/Σn_g²: where documents differ much in length, few
+        groups carry most points. NaN where fewer than three groups hold points.
         """
         from scipy.special import stdtrit
 
         filled = self.counts[0, 0] > 0
-        G = int(filled.sum())
+        sizes = self.counts[0, 0][filled]
+        G = len(sizes)
         if G < 3:
             return np.nan, np.nan
         with np.errstate(invalid="ignore", divide="ignore"):
             whole = float(estimate(self.totals))
             left_out = np.asarray(estimate(self._totals(lambda part: part.sum(0) - part[filled])))
-        h = self.counts[0, 0].sum() / self.counts[0, 0][filled]
-        centre = G * whole - float(((1 - 1 / h) * left_out).sum())
-        pseudo = h * whole - (h - 1) * left_out
-        variance = float(((pseudo - centre) ** 2 / (h - 1)).mean())
-        half = float(stdtrit(G - 1, 0.975)) * variance**0.5
+        variance = float(((left_out - whole) ** 2).sum()) * (G - 1) / G
+        effective = float(sizes.sum() ** 2 / (sizes**2).sum())
+        half = float(stdtrit(effective - 1, 0.975)) * variance**0.5
         return whole - half, whole + half
 
     def state(self) -> dict[str, np.ndarray]:

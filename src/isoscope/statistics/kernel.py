@@ -18,7 +18,11 @@ Block = Any
 """A numpy array or a torch tensor of floats."""
 
 TILE_ROWS = 64
-"""Rows reduced at a time on the host: a tile and its square stay in the second-level cache, which halves the time."""
+"""Rows reduced at a time by one thread: a tile and its square stay in the second-level cache, which halves the time."""
+SHARED_TILE_ROWS = 512
+"""The same where several threads share a tile."""
+TINY = 1e-30
+"""Below this a squared norm is zero."""
 
 
 def namespace(x: Block) -> Any:
@@ -31,13 +35,15 @@ def namespace(x: Block) -> Any:
 
 
 def as_block(x: Block) -> Block:
-    """`x` in a form that the kernel takes: float32 or float64; on the CPU a numpy array that shares the memory."""
+    """`x` in a form that the kernel takes: float32 or float64. A tensor on the CPU becomes an array that shares its memory where
+    torch has one thread; where it has more, torch's operations use them and it stays a tensor.
+    """
     if isinstance(x, np.ndarray):
         return x if x.dtype in (np.float32, np.float64) else x.astype(np.float32)
-    x = x.detach()
-    if x.dtype not in (namespace(x).float32, namespace(x).float64):
+    xp, x = namespace(x), x.detach()
+    if x.dtype not in (xp.float32, xp.float64):
         x = x.float()
-    return x.numpy() if x.device.type == "cpu" else x
+    return x.numpy() if x.device.type == "cpu" and xp.get_num_threads() == 1 else x
 
 
 def to_host(x: Block) -> Floats:
@@ -83,42 +89,53 @@ def block_sums(x: Block, mask: Block | None = None, *, directions_only: bool = F
         mask: (g, t), true where a point counts; all of them if None. What is masked reaches no sum, not even as NaN.
         directions_only: leave out Σx and Σu², which the mean cosine does not need.
     """
-    g, t, d = x.shape
-    xp, sums = namespace(x), Sums.nothing(g, d)
-    rows = TILE_ROWS if isinstance(x, np.ndarray) else g * t
-    across, along = (max(1, rows // max(t, 1)), t) if t < rows else (1, rows)
+    g, t = x.shape[:2]
+    xp = namespace(x)
     like: dict[str, Any] = {"dtype": x.dtype} | ({} if isinstance(x, np.ndarray) else {"device": x.device})
-    ones, scratch = xp.ones(d, **like), xp.empty((min(across, g), min(along, t), d), **like)
-    for i in range(0, g, across):
-        for j in range(0, t, max(along, 1)):
-            tile = x[i : i + across, j : j + along]
-            weight = xp.ones(tile.shape[:2], **like)
-            if mask is not None:
-                weight = weight * mask[i : i + across, j : j + along]
-            square = xp.multiply(tile, tile, out=scratch[: tile.shape[0], : tile.shape[1]])
-            norm2 = square @ ones
-            if not np.isfinite(float(norm2.sum())):
-                finite = xp.isfinite(norm2)
-                sums.nonfinite += int((~finite & (weight > 0)).sum())
-                weight = weight * finite
-                tile = xp.where(finite[..., None], tile, xp.zeros_like(tile))
-                square = tile * tile
-                norm2 = square @ ones
-            _add_tile(sums, slice(i, i + across), tile, square, norm2, weight, directions_only)
-    return sums
+    weight = xp.ones((g, t), **like)
+    if mask is not None:
+        weight *= mask if isinstance(x, np.ndarray) else xp.as_tensor(mask, device=x.device)
+    with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is found below, and said there
+        norm2, directions, total, squared = _tiles(x, weight, like, directions_only)
+    finite = xp.isfinite(norm2)
+    if not bool(finite.all()):
+        bad = int((~finite & (weight > 0)).sum())
+        clean = block_sums(xp.where(finite[..., None], x, xp.zeros_like(x)), finite & (weight > 0), directions_only=directions_only)
+        clean.nonfinite = bad
+        return clean
+    alive = to_host((norm2 > TINY) & (weight > 0)).sum(1)
+    norm2 = to_host(norm2 * weight)
+    counted = to_host(weight).sum(1)
+    return Sums(counted, counted - alive, total, directions, squared, np.sqrt(norm2).sum(1), norm2.sum(1), 0)
 
 
-def _add_tile(sums: Sums, at: slice, tile: Block, square: Block, norm2: Block, weight: Block, directions_only: bool) -> None:
-    xp = namespace(tile)
-    norm = xp.sqrt(norm2) * weight
-    alive = norm > 0
-    inverse = xp.where(alive, weight / xp.where(alive, norm, xp.ones_like(norm)), xp.zeros_like(norm))
-    counted = weight.sum(-1)
-    sums.n[at] += to_host(counted)
-    sums.zeros[at] += to_host(counted - alive.sum(-1))
-    sums.norm[at] += to_host(norm.sum(-1))
-    sums.norm2[at] += to_host((norm2 * weight).sum(-1))
-    sums.directions[at] += to_host((inverse[:, None, :] @ tile)[:, 0])
-    if not directions_only:
-        sums.total[at] += to_host((weight[:, None, :] @ tile)[:, 0])
-        sums.squared += to_host((inverse * inverse).reshape(-1) @ square.reshape(-1, tile.shape[-1]))
+def _tiles(x: Block, weight: Block, like: dict[str, Any], directions_only: bool) -> tuple[Block, Floats, Floats, Floats]:
+    """‖x‖² by point, Σu and Σx by segment, Σu² over all: tile by tile, each tile read from memory once."""
+    g, t, d = x.shape
+    xp = namespace(x)
+    rows = TILE_ROWS if isinstance(x, np.ndarray) else SHARED_TILE_ROWS if x.device.type == "cpu" else max(g * t, 1)
+    across, along = max(1, rows // max(t, 1)), min(rows, t)
+    steps = -(-t // max(along, 1))
+    tiles = -(-g // across) * steps
+    ones, scratch = xp.ones(d, **like), xp.empty((min(across, g), along, d), **like)
+    norm2, by_tile = xp.empty((g, t), **like), xp.zeros((2, g, steps, d), **like)
+    squares = xp.zeros((tiles, d), **like)
+    for tile_number in range(tiles):
+        i, j = tile_number // steps * across, tile_number % steps * along
+        at = slice(i, i + across), slice(j, j + along)
+        tile, w, step = x[at], weight[at], tile_number % steps
+        square = xp.multiply(tile, tile, out=scratch[: tile.shape[0], : tile.shape[1]])
+        lengths = square @ ones
+        norm2[at] = lengths
+        inverse = w * (lengths > TINY) / xp.sqrt(lengths.clip(TINY))
+        by_tile[0, at[0], step] = _weighted(inverse, tile)
+        if not directions_only:
+            by_tile[1, at[0], step] = _weighted(w, tile)
+            squares[tile_number] = (inverse * inverse).reshape(-1) @ square.reshape(-1, d)
+    directions, total = to_host(by_tile).sum(2)
+    return norm2, directions, total, to_host(squares).sum(0)
+
+
+def _weighted(w: Block, tile: Block) -> Block:
+    """Σ w·x over the points of each segment; a product of a vector and a matrix is faster than one of two matrices."""
+    return w[0] @ tile[0] if len(tile) == 1 else (w[:, None, :] @ tile)[:, 0]

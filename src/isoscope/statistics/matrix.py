@@ -13,7 +13,7 @@ from isoscope.core.errors import IsoscopeError, IsoscopeWarning
 from isoscope.core.slice import POINTS
 from isoscope.statistics.cloud import PARTS, Cloud
 from isoscope.statistics.groups import GROUPS
-from isoscope.statistics.kernel import Sums, as_block, block_sums
+from isoscope.statistics.kernel import Sums, as_block, block_sums, to_host
 from isoscope.statistics.sample import mix, point_hashes
 from isoscope.statistics.site_statistics import SiteStatistics
 
@@ -53,12 +53,21 @@ def cloud_of(
 
 def _two_dimensional(matrix: Any, name: str) -> Any:
     if not hasattr(matrix, "detach"):
-        matrix = np.asarray(matrix)
+        try:
+            matrix = np.asarray(matrix)
+        except ValueError as error:
+            raise IsoscopeError(
+                f"A matrix of points has the shape (n, d), one row a point; the rows of {name} differ in length."
+            ) from error
         if matrix.dtype.kind not in "fiub":
             raise IsoscopeError(f"Points must be real numbers; {name} holds {matrix.dtype}.")
-        if matrix.dtype.kind in "iub" or matrix.dtype.itemsize > 8:
-            matrix = matrix.astype(np.float64)
-    if len(matrix.shape) != 2:
+        if matrix.dtype.kind in "iub" or matrix.dtype.itemsize >= 8:
+            matrix = matrix.astype(np.float64, copy=False)
+    elif not matrix.is_floating_point():
+        if matrix.is_complex():
+            raise IsoscopeError(f"Points must be real numbers; {name} holds {matrix.dtype}.")
+        matrix = matrix.double()
+    if len(matrix.shape) != 2 or not matrix.shape[1]:
         raise IsoscopeError(f"A matrix of points has the shape (n, d), one row a point; {name} has the shape {tuple(matrix.shape)}.")
     return as_block(matrix)
 
@@ -93,7 +102,9 @@ def accumulate(
     run = RUN if n >= GROUPS * RUN else 1
     bad, at = 0, start
     for raw in blocks:
-        block = raw.astype(np.float64) if isinstance(raw, np.ndarray) and (second or cosine) else as_block(raw)
+        block = as_block(raw)
+        if (second or cosine) and (isinstance(block, np.ndarray) or block.device.type == "cpu"):
+            block = to_host(block)
         bad += _add_block(statistics, block, at, run, seed, directions_only=parts <= {"directions", "groups"})
         at += len(block)
         progress(len(block))
@@ -112,8 +123,8 @@ def _add_block(statistics: SiteStatistics, block: Any, at: int, run: int, seed: 
         sums, group = _by_runs(block, at, run, directions_only=directions_only)
     if statistics.groups is not None:
         statistics.groups.update(group, [sums])
-    clean = block if sums.nonfinite == 0 else block[np.isfinite(block).all(1)]
-    statistics.moments[0].add(sums, clean)
+    if sums.nonfinite == 0:  # one such row ends the measurement; the rest is read only to count them all
+        statistics.moments[0].add(sums, block)
     if statistics.sample is not None and sums.nonfinite == 0:
         unit = mix(row.astype(np.uint64))
         hashes = point_hashes(seed, unit, np.zeros(rows, dtype=np.int64))

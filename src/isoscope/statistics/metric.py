@@ -40,6 +40,8 @@ class Metric:
     def __call__(self, points: Any, *, allow_wide: bool = False, sample: int = 4096, seed: int = 0) -> Number:
         """The metric of a matrix or a cloud. A matrix with more columns than rows is refused unless `allow_wide`."""
         cloud = cloud_of(points, self.reads, allow_wide=allow_wide, sample=sample, seed=seed)
+        if cloud.n < self.at_least:
+            return Number(np.nan, n=cloud.n, d=cloud.d, note=f"needs at least {self.at_least} points")
         return self._function(cloud)
 
     def __repr__(self) -> str:

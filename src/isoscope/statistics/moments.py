@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from isoscope.statistics.kernel import Block, Floats, Sums, as_block, block_sums, namespace
+from isoscope.statistics.kernel import Block, Floats, Sums, as_block, block_sums, namespace, to_host
 from isoscope.statistics.second_moment import SecondMoment
 from isoscope.statistics.spectrum import Spectrum
 
@@ -32,10 +32,10 @@ class Moments:
         """Add points, shape (n, d)."""
         block = as_block(points)
         sums = block_sums(block[None])
-        self.add(sums, block if sums.nonfinite == 0 else block[np.isfinite(block).all(1)])
+        self.add(sums, block, None if sums.nonfinite == 0 else np.flatnonzero(~np.isfinite(to_host(block)).all(1)))
 
-    def add(self, sums: Sums, rows: Block | None) -> None:
-        """Add sums that were taken already, and the rows (n, d) behind them for the second moments."""
+    def add(self, sums: Sums, rows: Block | None, drop: np.ndarray | None = None) -> None:
+        """Add sums that were taken already, and the rows (n, d) behind them for the second moments, but those in `drop`."""
         self.n += round(float(sums.n.sum()))
         self.zeros += round(float(sums.zeros.sum()))
         self.norm += float(sums.norm.sum())
@@ -46,12 +46,13 @@ class Moments:
         if rows is None or not len(rows):
             return
         if self.second is not None:
-            self.second.update(rows)
+            self.second.update(rows, drop)
         if self.cosine is not None:
             xp = namespace(rows)
             norms = xp.sqrt((rows * rows).sum(-1))
-            alive = norms > 0
-            self.cosine.update(rows[alive] / norms[alive][:, None])
+            alive = to_host(norms) > 0
+            alive[drop if drop is not None else []] = False
+            self.cosine.update(rows / norms[:, None].clip(1e-30), np.flatnonzero(~alive))
         self.__dict__.pop("spectrum", None)
         self.__dict__.pop("uncentred_spectrum", None)
 

@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-from isoscope.statistics.kernel import Block
+from isoscope.statistics.kernel import Block, namespace
 
 Hashes = NDArray[np.uint64]
 
@@ -54,7 +54,11 @@ class Sample:
         keep = np.flatnonzero((hashes <= self._limit) & (slice >= 0))
         if not len(keep):
             return
-        chosen = points[keep] if isinstance(points, np.ndarray) else points[keep.tolist()].cpu().numpy()
+        chosen = (
+            points[keep]
+            if isinstance(points, np.ndarray)
+            else points[namespace(points).as_tensor(keep, device=points.device)].cpu().numpy()
+        )
         self._push(hashes[keep], chosen.astype(np.float32), unit[keep], index[keep].astype(np.int64), slice[keep].astype(np.int16))
 
     def _push(self, *part: np.ndarray) -> None:

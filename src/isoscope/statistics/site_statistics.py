@@ -44,8 +44,8 @@ class SiteStatistics:
         """The statistics of both streams; neither is changed."""
         merged = SiteStatistics(self.d, self.names, second=False, sample=0)
         merged.moments = [a.merge(b) for a, b in zip(self.moments, other.moments, strict=True)]
-        merged.groups = self.groups.merge(other.groups) if self.groups and other.groups else None
-        merged.sample = self.sample.merge(other.sample) if self.sample and other.sample else None
+        merged.groups = self.groups.merge(other.groups) if self.groups is not None and other.groups is not None else None
+        merged.sample = self.sample.merge(other.sample) if self.sample is not None and other.sample is not None else None
         return merged
 
     def state(self, *, sample: bool = True) -> dict[str, np.ndarray]:

@@ -21,6 +21,7 @@ class Spectrum:
     matrix: Floats | None  # (d, d), where there are more than d points
     points: Floats | None  # (n, d), centred if `centred`, where there are not
     mean: Floats  # what was subtracted
+    rounding: Floats  # (d,) what of the variance along each dimension may be rounding
     n: int
     d: int
     centred: bool
@@ -31,8 +32,9 @@ class Spectrum:
         mean = moment.mean if centred else np.zeros(moment.d)
         points = moment.points
         if points is not None:
-            return cls(None, points - mean, mean, moment.n, moment.d, centred)
-        return cls(moment.covariance if centred else moment.uncentred, None, mean, moment.n, moment.d, centred)
+            return cls(None, points - mean, mean, moment.rounding, moment.n, moment.d, centred)
+        matrix = moment.covariance if centred else moment.uncentred
+        return cls(matrix, None, mean, moment.rounding, moment.n, moment.d, centred)
 
     @property
     def size(self) -> int:
@@ -48,7 +50,9 @@ class Spectrum:
         from scipy.linalg import eigh
 
         values, vectors = eigh(self.matrix, driver="evd", check_finite=False)
-        return np.maximum(values[::-1], 0.0)[: self.size], vectors[:, ::-1][:, : self.size]
+        # A layer norm leaves a direction empty; float32 products would put their rounding there, and its root into every rank.
+        values = np.where(values > self.rounding @ vectors**2, values, 0.0)
+        return values[::-1][: self.size], vectors[:, ::-1][:, : self.size]
 
     @property
     def values(self) -> Floats:

@@ -22,6 +22,10 @@ from isoscope.statistics.site_statistics import SiteStatistics
 
 MANIFEST, ROWS, SERIES, STATISTICS = "manifest.json", "rows.parquet", "series.parquet", "statistics.safetensors"
 FORMAT = 1
+FIELDS: dict[str, type] = {"key": str, "identity": dict, "columns": dict, "spec": dict, "keep": str, "files": dict}
+"""What every manifest holds."""
+KEPT = ("rows", "sums", "all")
+"""What a cell may have kept, from least to most."""
 
 
 def key_of(identity: dict[str, Any]) -> str:
@@ -64,16 +68,37 @@ class Cell:
         try:
             found = json.loads((self.folder / MANIFEST).read_text("utf-8"))
         except (OSError, ValueError) as error:
-            raise IsoscopeError(f"The manifest of {self.folder} cannot be read ({error}); delete that folder and run again.") from error
+            raise self._damaged(MANIFEST, str(error)) from error
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise IsoscopeError(f"{self.folder} was written in another format; delete that folder and run again.")
+        if absent := [name for name, kind in FIELDS.items() if not isinstance(found.get(name), kind)]:
+            raise self._damaged(MANIFEST, f"it lacks {', '.join(absent)}")
         return found
+
+    def check(self) -> Cell:
+        """The cell itself, if each of its files is as long as it was written; else a sentence that says what to delete."""
+        for name, entry in self.manifest["files"].items():
+            try:
+                there = (self.folder / name).stat().st_size
+            except OSError as error:
+                raise self._damaged(name, error.strerror or str(error)) from error
+            written = entry.get("bytes") if isinstance(entry, dict) else None
+            if there != written:
+                raise self._damaged(name, f"{there} bytes, and {written} were written")
+        return self
+
+    def keeps(self, keep: str) -> bool:
+        """Whether it kept `rows`, `sums` or `all`, or more."""
+        return KEPT.index(self.manifest["keep"]) >= KEPT.index(keep)
+
+    def _damaged(self, name: str, reason: str) -> IsoscopeError:
+        return IsoscopeError(f"{self.folder / name} is damaged ({reason.rstrip('.')}); delete {self.folder} and run again.")
 
     def _parquet(self, name: str, columns: dict[str, str]) -> pd.DataFrame:
         try:
             return pd.read_parquet(self.folder / name)[list(columns)].astype(columns)
         except (OSError, ValueError, KeyError) as error:
-            raise IsoscopeError(f"{self.folder / name} is damaged ({error}); delete {self.folder} and run again.") from error
+            raise self._damaged(name, str(error).splitlines()[0].rpartition(": ")[2]) from error
 
     def rows(self) -> pd.DataFrame:
         """The numbers of the cell."""
@@ -95,8 +120,8 @@ class Cell:
 
         try:
             return unpack(load_file(self.folder / STATISTICS))
-        except (OSError, SafetensorError, KeyError, ValueError) as error:
-            raise IsoscopeError(f"The statistics of {self.folder} are damaged ({error}); delete that folder and run again.") from error
+        except (OSError, SafetensorError, KeyError, ValueError, IndexError) as error:
+            raise self._damaged(STATISTICS, str(error)) from error
 
 
 def writing(act: Callable[[], None], where: Path) -> None:
@@ -123,10 +148,13 @@ def _full(where: Path) -> IsoscopeError:
 def write_cell(
     folder: Path, manifest: dict[str, Any], rows: pd.DataFrame, series: pd.DataFrame, arrays: dict[str, np.ndarray] | None
 ) -> Cell:
-    """Write a cell under another name, its manifest last, and rename it: it is there whole or not at all."""
+    """Write a cell under another name, its manifest last, and rename it: it is there whole or not at all.
+
+    A cell that is there already stays, unless it kept less.
+    """
     from safetensors.numpy import save_file
 
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}")
+    temporary, aside = (folder.with_name(f".{folder.name}.{os.getpid()}{end}") for end in ("", ".old"))
 
     def act() -> None:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -140,8 +168,8 @@ def write_cell(
         (temporary / MANIFEST).write_text(text, "utf-8")
         for path in temporary.iterdir():
             flush(path)
-        if folder.exists() and not (folder / MANIFEST).exists():
-            shutil.rmtree(folder)
+        if folder.exists() and not ((folder / MANIFEST).exists() and Cell(folder).keeps(manifest["keep"])):
+            folder.rename(aside)
         try:
             temporary.rename(folder)
         except OSError:
@@ -153,6 +181,7 @@ def write_cell(
         writing(act, folder.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(aside, ignore_errors=True)
     return Cell(folder)
 
 

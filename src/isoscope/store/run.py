@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -26,21 +27,35 @@ class Run:
         run = cls(path)
         if not run.path.exists():
             raise IsoscopeError(f"There is no run at {path}; isoscope measure MODEL --out {path} makes one.")
+        if not run.path.is_dir():
+            raise IsoscopeError(f"{path} is a file; a run is a folder, which isoscope measure MODEL --out FOLDER makes.")
         if not run.cells():
             raise IsoscopeError(f"{path} holds no finished cell; isoscope measure MODEL --out {path} makes one.")
         return run
 
-    def cell(self, key: str) -> Cell | None:
-        """The finished cell of this key, if there is one."""
+    def prepare(self) -> None:
+        """Have the folder, and know that it can be written to, before hours of work depend on it."""
+
+        def act() -> None:
+            (self.path / "cells").mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=self.path / "cells").close()
+
+        writing(act, self.path)
+
+    def cell(self, key: str, keep: str = "rows") -> Cell | None:
+        """The finished cell of this key, if there is one that kept as much."""
         folder = self.path / "cells" / key
-        return Cell(folder) if (folder / MANIFEST).exists() else None
+        if not (folder / MANIFEST).exists():
+            return None
+        cell = Cell(folder).check()
+        return cell if cell.keeps(keep) else None
 
     def cells(self) -> list[Cell]:
         """Every finished cell, by key. A folder without a manifest is not one."""
         folder = self.path / "cells"
         if not folder.is_dir():
             return []
-        return [Cell(path) for path in sorted(folder.iterdir()) if not path.name.startswith(".") and (path / MANIFEST).exists()]
+        return [Cell(path).check() for path in sorted(folder.iterdir()) if not path.name.startswith(".") and (path / MANIFEST).exists()]
 
     def write(
         self, key: str, manifest: dict[str, Any], rows: pd.DataFrame, series: pd.DataFrame, arrays: dict[str, np.ndarray] | None
@@ -82,5 +97,5 @@ class Run:
         try:
             with safe_open(path, framework="numpy") as file:
                 return json.loads(file.metadata()["cursor"]), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (OSError, SafetensorError, KeyError, ValueError):
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError):
             return None

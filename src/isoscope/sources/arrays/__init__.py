@@ -30,13 +30,13 @@ FORMATS: dict[str, Callable[[Path, str | None], ArrayFile]] = {
 def open_array(path: str | Path, key: str | None = None) -> ArrayFile:
     """The matrix (n, d) in a .npy, .npz, .safetensors or .parquet file; `key` names one of several arrays or columns."""
     path = Path(path)
+    if path.is_dir():
+        raise IsoscopeError(f"{path} is a folder; name one file in it.")
     if path.suffix.lower() not in FORMATS:
         ending, hint = path.suffix or "no suffix", nearest(path.suffix, list(FORMATS)).rstrip("?")
         raise IsoscopeError(f"{path} must be a matrix in one of {', '.join(FORMATS)}; it ends in {ending!r}{hint}.")
     if not path.exists():
         raise IsoscopeError(f"There is no file called {path}; a matrix is a {', '.join(FORMATS)} file.")
-    if not path.is_file():
-        raise IsoscopeError(f"{path} is a folder; name one file in it.")
     return FORMATS[path.suffix.lower()](path, key)
 
 

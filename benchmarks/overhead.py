@@ -1,0 +1,83 @@
+"""Time spent in hooks as a share of the forward pass of a BERT-base-sized model, with sums and norms only and with second moments.
+
+Usage: python benchmarks/overhead.py [--repeats 7] [--threads 1 2]
+
+The model is BERT-base as transformers builds it, at initialisation: time does not depend on the weights. Each repeat runs one batch of
+8 × 512 tokens under every setting in turn, so that a busy machine disturbs all of them alike; medians and the range are shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+
+SETTINGS = {"sums and norms": {"second": False, "sample": 0}, "with second moments": {"second": True, "sample": 0}, "all, with a sample": {"second": True, "sample": 4096}}
+
+
+def measure(threads: int, repeats: int) -> dict[str, list[float]]:
+    import numpy as np
+    import torch
+    from threadpoolctl import threadpool_limits
+    from transformers import BertConfig, BertModel
+
+    from isoscope.engine.stream import Sequence, Slicer
+    from isoscope.models.tap import Tap, absorb
+    from isoscope.models.tokens import Tokens
+    from isoscope.statistics.site_statistics import SiteStatistics
+
+    torch.set_num_threads(threads)
+    model = BertModel(BertConfig(), add_pooling_layer=False).eval()
+    rng = np.random.default_rng(0)
+    special = np.zeros(512, dtype=bool)
+    special[[0, -1]] = True
+    batch = [Sequence(Tokens(rng.integers(1000, 30000, 512), special, 0), i, i) for i in range(8)]
+    ids = torch.tensor(np.stack([sequence.tokens.ids for sequence in batch]))
+    mask = torch.ones_like(ids)
+    slicer = Slicer((), 512)
+    layout = slicer.layout(batch, np.ones(8, dtype=bool), 0)
+    shares: dict[str, list[float]] = {name: [] for name in SETTINGS}
+    sites = {name: {} for name in SETTINGS}
+    with threadpool_limits(threads), torch.inference_mode():
+        for repeat in range(repeats + 2):
+            for name, wanted in SETTINGS.items():
+                found = sites[name]
+
+                def receive(site, tensor, found=found, wanted=wanted):
+                    if site not in found:
+                        found[site] = SiteStatistics(768, slicer.names, **wanted)
+                    absorb(found[site], tensor, layout, site, "bert")
+
+                tap = Tap({"encoder": model}, receive)
+                tap.begin()
+                started = time.perf_counter()
+                with tap.attached():
+                    model(input_ids=ids, attention_mask=mask)
+                whole = time.perf_counter() - started
+                if repeat >= 2:  # the first passes fill caches and the buffers of few points
+                    shares[name].append(tap.seconds / (whole - tap.seconds))
+    return shares
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:
+        print(json.dumps(measure(given.one, given.repeats)))
+        return
+    print(f"{'threads':>7}  {'setting':<22} {'median':>8}  {'range'}")
+    for threads in given.threads:
+        command = [sys.executable, __file__, "--one", str(threads), "--repeats", str(given.repeats)]
+        shares = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+        for name, found in shares.items():
+            print(f"{threads:>7}  {name:<22} {statistics.median(found):>8.2%}  {min(found):.2%} to {max(found):.2%}")
+
+
+if __name__ == "__main__":
+    main()

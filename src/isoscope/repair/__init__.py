@@ -1,0 +1,40 @@
+"""Repair a cloud: centring, all-but-the-top, whitening, standardising, as scikit-learn transformers fitted from statistics.
+
+Each is the map x ↦ (x − x̄)A. Fit it to a matrix, to moments (those of merged shards too) or to a layer of a finished run.
+"""
+
+from __future__ import annotations
+
+from isoscope.repair.errors import MissingScikitLearnError, RepairError
+
+try:
+    import sklearn
+except ImportError:
+    raise MissingScikitLearnError("isoscope.repair needs scikit-learn: pip install 'isoscope[repair]'") from None
+
+from isoscope.repair.all_but_the_top import AllButTheTop
+from isoscope.repair.centre import Centre
+from isoscope.repair.directions import Precision
+from isoscope.repair.layer import HasStatistics
+from isoscope.repair.standardise import Standardise
+from isoscope.repair.transformer import InvertibleRepair, Repair
+from isoscope.repair.whiten import Whiten
+
+load = Repair.load
+"""`load(path)`: the fitted transformer that `save(path)` wrote, whichever of them it is."""
+
+__all__ = [
+    "AllButTheTop",
+    "Centre",
+    "HasStatistics",
+    "InvertibleRepair",
+    "MissingScikitLearnError",
+    "Precision",
+    "Repair",
+    "RepairError",
+    "Standardise",
+    "Whiten",
+    "load",
+]
+
+del sklearn

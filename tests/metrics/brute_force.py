@@ -1,0 +1,100 @@
+"""Every metric once more, in float64, from its definition and the points themselves: slow, and sharing no code with isoscope."""
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import logsumexp
+
+NAN = float("nan")
+
+
+def pairs(u):
+    """The cosines of all ordered pairs i ≠ j of unit vectors."""
+    return (u @ u.T)[~np.eye(len(u), dtype=bool)]
+
+
+def directions(x):
+    norms = np.sqrt((x * x).sum(1))
+    return x[norms > 0] / norms[norms > 0, None]
+
+
+def singular(x):
+    return np.linalg.svd(x, compute_uv=False)
+
+
+def entropy(weights):
+    p = weights[weights > 0] / weights.sum()
+    return float(-(p * np.log(p)).sum())
+
+
+def dimension_parts(u):
+    """Each dimension's part of the mean cosine, from the products of all pairs."""
+    n, d = u.shape
+    parts = []
+    for k in range(d):
+        products = np.outer(u[:, k], u[:, k])
+        parts.append((products.sum() - np.trace(products)) / (n * (n - 1)))
+    return np.sort(parts)[::-1]
+
+
+def decay(values):
+    last = min(100, len(values))
+    if len(values) < 20 or values[last - 1] <= 1e-12 * values[0]:
+        return NAN
+    rank = np.arange(4, last + 1)
+    return float(np.polyfit(-np.log(rank), np.log(values[3:last]), 1, w=np.sqrt(1 / rank))[0])
+
+
+def partition(x):
+    _, _, rows = np.linalg.svd(x, full_matrices=True)
+    logs = [logsumexp(sign * (x @ row)) for row in rows for sign in (1, -1)]
+    return float(min(logs) - max(logs))
+
+
+def norm_edge(x):
+    """The upper edge of the spectrum of Σr²uuᵀ, by the root of the derivative of its function, over Σr²."""
+    r2 = ((x - x.mean(0)) ** 2).sum(1)
+    d, top = x.shape[1], r2.max()
+
+    def slope(mu):
+        return 1 / mu**2 - ((r2 / (1 + r2 * mu)) ** 2).sum() / d
+
+    mu = brentq(slope, -1 / top * (1 - 1e-13), -1e-12 / top, xtol=1e-18 / top, rtol=1e-14)
+    return float((-1 / mu + (r2 / (1 + r2 * mu)).sum() / d) / r2.sum())
+
+
+def brute_force(x):
+    """Name → value for the points x (n, d), each row an item of its own."""
+    x = np.asarray(x, dtype=np.float64)
+    n, d = x.shape
+    u, seen = directions(x), x.astype(np.float32).astype(np.float64)
+    norms = np.sqrt((x * x).sum(1))
+    cosines, size = pairs(u), min(n - 1, d)
+    mean = x.mean(0)
+    sigma = singular(x - mean)[:size]
+    variances, whole = sigma**2 / (n - 1), singular(x)
+    ratio = variances.sum() ** 2 / (variances**2).sum()
+    parts = dimension_parts(u)
+    p = whole / whole.sum() + 1e-7
+    return {
+        "mean_cosine": cosines.mean(),
+        "cosine_sd": cosines.std(),
+        "between_cosine": cosines.mean(),
+        "within_cosine": NAN,
+        "mean_norm": norms.mean(),
+        "drift_norm": np.sqrt((mean * mean).sum()),
+        "drift_ratio": (mean * mean).sum() / (norms**2).mean(),
+        "centred_cosine": pairs(directions(seen - seen.mean(0))).mean(),
+        "top_share": variances[0] / variances.sum(),
+        "top_share_linear": sigma[0] / sigma.sum(),
+        "top_share_norm_null": min(norm_edge(seen), 1.0),
+        "effective_rank": np.exp(entropy(sigma)),
+        "rankme": np.exp(-(p * np.log(p)).sum()),
+        "matrix_entropy": entropy(variances),
+        "participation_ratio": ratio,
+        "isoscore": (ratio - 1) / (d - 1),
+        "stable_rank": (x * x).sum() / whole[0] ** 2,
+        "spectral_decay": decay(variances),
+        "partition_isotropy": partition(seen),
+        "top_dimension_share": parts[0] / parts.sum(),
+        "top3_dimension_share": parts[:3].sum() / parts.sum(),
+    }

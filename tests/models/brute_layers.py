@@ -1,0 +1,90 @@
+"""What a pass should find, from `output_hidden_states` held whole, in float64."""
+
+import numpy as np
+import torch
+
+
+def sequences_of(loaded, source, seq_len):
+    """(item, ids, special) of every sequence of a source, in order."""
+    from isoscope.models.tokens import encode
+
+    return [(item.id, s.ids, s.special) for item in source.items() for s in encode(loaded.tokenizer, item.content, seq_len)]
+
+
+def hidden_states(loaded, sequences):
+    """{(stack, kind, layer): [(n, d) of each sequence]} one sequence at a time: no padding, no batch.
+
+    The models give states after the final norm in the last place of `hidden_states`; the state before it is caught by a hook.
+    """
+    found: dict[tuple, list[np.ndarray]] = {}
+    base = loaded.base
+    caught: dict[str, torch.Tensor] = {}
+    stacks = loaded.family.stacks(base)
+
+    def catch(stack):
+        return lambda module, args, output: caught.__setitem__(stack, output[0] if isinstance(output, tuple) else output)
+
+    from isoscope.models.blocks import find_blocks
+
+    handles = [find_blocks(stack, name)[-1].register_forward_hook(catch(name)) for name, stack in stacks.items()]
+    with torch.inference_mode():
+        for _, ids, _ in sequences:
+            tokens = torch.from_numpy(ids)[None]
+            output = base(**loaded.family.feed(base, tokens, torch.ones_like(tokens)), output_hidden_states=True)
+            for name in stacks:
+                key = "hidden_states" if len(stacks) == 1 else f"{name}_hidden_states"
+                states = list(output[key])
+                depth = len(states) - 1
+                before, after = caught[name], states[-1]
+                for layer, state in enumerate(states[:-1]):
+                    found.setdefault((name, "hidden", layer), []).append(state[0].double().numpy())
+                found.setdefault((name, "hidden", depth), []).append(before[0].double().numpy())
+                if not torch.equal(before, after):
+                    found.setdefault((name, "final", depth), []).append(after[0].double().numpy())
+    for handle in handles:
+        handle.remove()
+    return found
+
+
+def choose(states, sequences, policy, *, start=False):
+    """The points of a policy, one below the other, and the item of each."""
+    points, items = [], []
+    for state, (item, ids, special) in zip(states, sequences, strict=True):
+        flags = np.concatenate([[True], special[:-1]]) if start else special
+        first = np.arange(len(ids)) == 0
+        keep = {"all": np.ones(len(ids), bool), "no-special": ~flags, "body": ~flags & ~first}[policy]
+        points.append(state[keep])
+        items += [item] * int(keep.sum())
+    return np.concatenate(points), np.array(items)
+
+
+def brute(points, items):
+    """Metrics by their definitions, in float64."""
+    n, d = points.shape
+    u = points / np.linalg.norm(points, axis=1, keepdims=True)
+    s = u.sum(0)
+    by_item = [u[items == item] for item in dict.fromkeys(items)]
+    within = sum(float(part.sum(0) @ part.sum(0)) for part in by_item)
+    pairs = sum(len(part) ** 2 for part in by_item)
+    centred = points - points.mean(0)
+    values = np.linalg.eigvalsh(centred.T @ centred)[::-1].clip(0)
+    sigma = np.sqrt(values)
+    p = sigma / sigma.sum()
+    raw = np.linalg.svd(points, compute_uv=False)
+    q = raw / raw.sum() + 1e-7
+    squares = (points**2).sum(1)
+    return {
+        "mean_cosine": (s @ s - n) / (n * (n - 1)),
+        "between_cosine": (s @ s - within) / (n**2 - pairs),
+        "within_cosine": (within - n) / (pairs - n),
+        "mean_norm": np.sqrt(squares).mean(),
+        "drift_norm": np.linalg.norm(points.mean(0)),
+        "drift_ratio": (points.mean(0) ** 2).sum() / squares.mean(),
+        "top_share": values[0] / values.sum(),
+        "top_share_linear": sigma[0] / sigma.sum(),
+        "effective_rank": np.exp(-(p[p > 0] * np.log(p[p > 0])).sum()),
+        "participation_ratio": values.sum() ** 2 / (values**2).sum(),
+        "isoscore": (values.sum() ** 2 / (values**2).sum() - 1) / (d - 1),
+        "stable_rank": squares.sum() / raw[0] ** 2,
+        "rankme": np.exp(-(q * np.log(q)).sum()),
+    }

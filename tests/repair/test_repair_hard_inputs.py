@@ -1,0 +1,194 @@
+"""Offsets, narrow types, constant dimensions, duplicates, fewer points than dimensions, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from repair_clouds import anisotropic, moments_of
+
+from isoscope.core.errors import IsoscopeError, IsoscopeWarning
+from isoscope.repair import AllButTheTop, Centre, Precision, RepairError, Standardise, Whiten
+from isoscope.statistics.moments import Moments
+
+ALL = [Centre(), Standardise(), AllButTheTop(k=2), Whiten("pca"), Whiten("zca")]
+
+
+def ids(repair):
+    return repr(repair)
+
+
+@pytest.mark.parametrize("offset", [100.0, 1000.0])
+@pytest.mark.parametrize("repair", ALL, ids=ids)
+def test_float32_far_from_the_origin_loses_no_digits(repair, offset):
+    narrow = anisotropic(5000, offset=offset).astype(np.float32)
+    wide = repair.fit_transform(narrow.astype(np.float64))
+    out = repair.fit_transform(narrow)
+    assert (out.dtype, wide.dtype) == (np.float32, np.float64)
+    np.testing.assert_allclose(out, wide, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(out.astype(np.float64).mean(0), 0, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["pca", "zca"])
+def test_float32_at_a_thousand_is_white_to_a_millionth(kind):
+    out = Whiten(kind).fit_transform(anisotropic(5000, offset=1000).astype(np.float32))
+    np.testing.assert_allclose(np.cov(out.T.astype(np.float64)), np.eye(12), atol=1e-6)
+
+
+def test_float64_at_a_million_is_white_to_a_millionth():
+    X = anisotropic(1000, offset=1e6) * 0.1
+    np.testing.assert_allclose(np.cov(Whiten().fit_transform(X).T), np.eye(12), atol=1e-6)
+
+
+def test_float16_gives_float32_and_integers_give_float64():
+    X = anisotropic(100).round()
+    assert Centre().fit_transform(X.astype(np.float16)).dtype == np.float32
+    np.testing.assert_array_equal(Centre().fit_transform(X.astype(np.int64)), Centre().fit_transform(X))
+
+
+@pytest.mark.parametrize("repair", ALL, ids=ids)
+def test_merged_shards_give_what_one_matrix_gives(repair):
+    X = anisotropic(9000)
+    whole = repair.fit(X).transform(X)
+    order = np.random.default_rng(0).permutation(9000)
+    # The first shard has fewer points than dimensions, so it holds the points themselves.
+    merged = repair.fit_moments(moments_of(X[order[:7]], X[order[7:4000]], X[order[4000:]]))
+    np.testing.assert_allclose(merged.transform(X), whole, atol=1e-9)
+    assert merged.n_samples_seen_ == 9000
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_constant_dimension_becomes_zero_and_comes_back(dtype):
+    X = anisotropic(500).astype(dtype)
+    X[:, 4] = 1000.1
+    repair = Standardise().fit(X)
+    out = repair.transform(X)
+    assert not out[:, 4].any()
+    np.testing.assert_allclose(np.delete(out, 4, 1).std(0, ddof=1), 1, atol=1e-5)
+    np.testing.assert_allclose(repair.inverse_transform(out), X, rtol=1e-6, atol=1e-6)
+
+
+def test_a_small_spread_at_a_large_offset_is_not_taken_for_constant():
+    rng = np.random.default_rng(0)
+    X = (1000 + 0.01 * rng.normal(size=(500, 3))).astype(np.float32)
+    np.testing.assert_allclose(Standardise().fit_transform(X).std(0, ddof=1), 1, atol=1e-4)
+    assert Whiten().fit_transform(X).shape == (500, 3)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("offset", [0.0, 1000.0])
+def test_dependent_columns_are_dropped_and_said(dtype, offset):
+    X = anisotropic(500, offset=0)
+    X = np.concatenate([X, X[:, :1] + X[:, 1:2], X[:, 2:3]], axis=1) + offset
+    X = X.astype(dtype)
+    with pytest.warns(IsoscopeWarning, match=r"2 of the 14 directions have no variance beyond rounding.* left out"):
+        pca = Whiten("pca").fit_transform(X)
+    np.testing.assert_allclose(np.cov(pca.T), np.eye(12), atol=1e-5)
+    with pytest.warns(IsoscopeWarning, match="are set to 0"):
+        repair = Whiten("zca").fit(X)
+    zca = repair.transform(X)
+    assert zca.shape == X.shape
+    assert np.abs(zca).max() < 10
+    np.testing.assert_allclose(np.linalg.eigvalsh(np.cov(zca.T.astype(np.float64))), [0, 0, *[1] * 12], atol=1e-5)
+    np.testing.assert_allclose(repair.inverse_transform(zca), X, rtol=1e-5, atol=1e-2 if dtype == np.float32 and offset else 1e-5)
+
+
+def test_layer_normalised_points_have_one_direction_less():
+    X = anisotropic(500, 32, offset=0)
+    X = (X - X.mean(1, keepdims=True)) / X.std(1, keepdims=True) * np.linspace(0.5, 2, 32) + 1
+    moments = Moments(32)
+    moments.update(X.astype(np.float32))  # float32 products, as a tap takes them
+    single = float(np.finfo(np.float32).eps)
+    with pytest.warns(IsoscopeWarning, match="1 of the 32"):
+        repair = Whiten("pca").fit_moments(moments, precision=Precision(single, single))
+    assert np.abs(repair.transform(X)).max() < 10
+
+
+@pytest.mark.parametrize("kind", ["pca", "zca"])
+def test_fewer_points_than_dimensions(kind):
+    X = anisotropic(8, 30)
+    with pytest.warns(IsoscopeWarning, match="23 of the 30"):
+        repair = Whiten(kind).fit(X)
+    out = repair.transform(X)
+    assert out.shape == (8, 7 if kind == "pca" else 30)
+    np.testing.assert_allclose(np.sort(np.linalg.eigvalsh(np.cov(out.T)))[-7:], 1, atol=1e-9)
+    np.testing.assert_allclose(repair.inverse_transform(out), X, atol=1e-9)
+
+
+def test_a_ridge_keeps_what_no_point_was_seen_in():
+    X, new = anisotropic(8, 30), anisotropic(5, 30, seed=4)
+    repair = Whiten("zca", ridge=0.1).fit(X)
+    np.testing.assert_allclose(repair.inverse_transform(repair.transform(new)), new, atol=1e-9)
+
+
+def test_duplicated_points_change_nothing_but_the_count():
+    X = anisotropic(200)
+    twice = np.concatenate([X, X])
+    np.testing.assert_allclose(AllButTheTop(k=2).fit(twice).transform(X), AllButTheTop(k=2).fit(X).transform(X), atol=1e-10)
+    # n − 1 below the sum of squares: the variance is 2·199/399 of what it was.
+    np.testing.assert_allclose(Whiten("zca").fit(twice).transform(X), Whiten("zca").fit(X).transform(X) * np.sqrt(399 / 398), atol=1e-9)
+
+
+def test_equal_points_are_zero_after_all_but_whitening_which_is_refused():
+    X = np.full((50, 3), 0.1)
+    for repair in (Centre(), Standardise(), AllButTheTop()):
+        np.testing.assert_allclose(repair.fit_transform(X), 0, atol=1e-15)
+    with pytest.raises(RepairError, match="all 50 are equal"):
+        Whiten().fit(X)
+
+
+@pytest.mark.parametrize("repair", ALL, ids=ids)
+def test_one_point_is_refused(repair):
+    with pytest.raises(ValueError, match="minimum of 2"):
+        repair.fit(np.ones((1, 12)))
+    with pytest.raises(IsoscopeError, match="at least two points; there is 1"):
+        repair.fit_moments(moments_of(np.ones((1, 12))))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("repair", ALL, ids=ids)
+def test_nan_and_infinity_are_refused_with_their_row(repair, bad):
+    X = anisotropic(5000)
+    repair.fit(X)
+    X[4500, 3] = bad
+    for act in (repair.fit, repair.transform):
+        with pytest.raises(IsoscopeError, match="NaN or infinity, first in row 4500"):
+            act(X)
+
+
+def test_values_whose_squares_overflow_are_refused():
+    with pytest.raises(RepairError, match="overflow"):
+        Centre().fit(np.full((3, 2), 1e200))
+
+
+@pytest.mark.parametrize(
+    ("repair", "sentence"),
+    [
+        (AllButTheTop(k=-1), r"The 'k' parameter must be None or an int of at least 0 .*, 12\. Got -1 instead\."),
+        (AllButTheTop(k=12), "Got 12 instead"),
+        (AllButTheTop(k=1.5), "Got 1.5 instead"),
+        (AllButTheTop(k=True), "Got True instead"),
+        (Whiten("mahalanobis"), r"The 'kind' parameter must be 'pca' or 'zca'\. Got 'mahalanobis' instead\."),
+        (Whiten(n_components=0), "'n_components' parameter must be None or an int from 1 to"),
+        (Whiten(n_components=13), "Got 13 instead"),
+        (Whiten(ridge=-1.0), "The 'ridge' parameter must be a finite float of at least 0"),
+        (Whiten(ridge=np.nan), "Got nan instead"),
+    ],
+)
+def test_parameters_are_refused_in_scikit_learns_words(repair, sentence):
+    with pytest.raises(RepairError, match=sentence):
+        repair.fit(anisotropic())
+
+
+def test_more_directions_than_points_differ_in_cannot_be_removed():
+    with pytest.raises(RepairError, match=r"must be at most 4, the number of directions in which the 5 points differ\. Got 6 instead"):
+        AllButTheTop(k=6).fit(anisotropic(5))
+
+
+def test_without_second_moments_only_centring_is_possible():
+    X = anisotropic()
+    moments = Moments(12, second=False)
+    moments.update(X)
+    np.testing.assert_allclose(Centre().fit_moments(moments).mean_, X.mean(0), atol=1e-12)
+    for repair in (Standardise(), AllButTheTop(), Whiten()):
+        with pytest.raises(RepairError, match="--gram"):
+            repair.fit_moments(moments)
