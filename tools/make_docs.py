@@ -1,7 +1,7 @@
 """Write docs/metrics.md from the registry of metrics and docs/cli.md from the command line's own help.
 
-    python tools/make_docs.py            writes both
-    python tools/make_docs.py --check    writes nothing, and says which of them is out of date
+python tools/make_docs.py            writes both
+python tools/make_docs.py --check    writes nothing, and says which of them is out of date
 """
 
 from __future__ import annotations
@@ -98,8 +98,9 @@ def cli_page() -> str:
     parts = [
         "<!-- Written by tools/make_docs.py from the help of the commands; change src/isoscope/cli. -->",
         "# The command line",
-        "A mistake of the user's is one sentence on the standard error stream and exit code 2. Progress goes to the standard error stream too, "
-        "so that\nwhat a command prints can be piped; every command takes `--json`. An interrupted `isoscope measure` goes on where it was.",
+        "A mistake of the user's is one sentence on the standard error stream and exit code 2. Progress goes to the standard error stream "
+        "too, so\nthat what a command prints can be piped; every command takes `--json`. An interrupted `isoscope measure` goes on where "
+        "it was.",
         f"```text\n{help_of(whole, 'isoscope')}\n```",
     ]
     for name, command in whole.commands.items():

@@ -23,7 +23,8 @@ class Answer:
         assert "Traceback" not in self.err
         assert self.code == 2, (self.code, self.err)
         assert self.out == ""
-        assert self.err.startswith("isoscope: ") and self.err.count("isoscope: ") == 1, self.err
+        assert self.err.startswith("isoscope: "), self.err
+        assert self.err.count("isoscope: ") == 1, self.err
         assert self.err.rstrip("\n")[-1] in ".?", self.err
         for piece in pieces:
             assert piece in self.err, (piece, self.err)

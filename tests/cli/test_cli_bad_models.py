@@ -80,7 +80,8 @@ def test_weights_that_do_not_fit_are_named(quick, model_copy, spoil, said):
     folder = model_copy(weights=spoil)
     quick(folder).refused(f"The weights of {folder} do not fit its architecture: {said}. To go on, say --allow-partial.")
     gone_on = quick(folder, "--allow-partial").worked()
-    assert said in gone_on.err and gone_on.err.startswith("isoscope: note: ")
+    assert gone_on.err.startswith("isoscope: note: ")
+    assert said in gone_on.err
 
 
 def test_weights_that_are_drawn_at_random_are_drawn_the_same_again(model_copy, paragraphs, tmp_path):
@@ -91,7 +92,8 @@ def test_weights_that_are_drawn_at_random_are_drawn_the_same_again(model_copy, p
         isoscope("measure", folder, *words).worked()
         found = isoscope("table", out, "--metric", "mean_cosine", "--policy", "all", "--json").worked()
         values.append([row["value"] for row in json.loads(found.out)])
-    assert values[0] == values[1] and len(values[0]) == 1
+    assert values[0] == values[1]
+    assert len(values[0]) == 1
 
 
 class Marker:
@@ -138,7 +140,8 @@ def test_code_that_a_model_brings_runs_only_when_asked_for(quick, model_copy, tm
     config["auto_map"] = {"AutoConfig": "configuration_own.OwnConfig", "AutoModel": "modeling_own.OwnModel"}
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "configuration_own.py").write_text(
-        f"import os\nfrom transformers import BertConfig\nos.makedirs({str(mark)!r}, exist_ok=True)\nclass OwnConfig(BertConfig):\n    pass\n"
+        f"import os\nfrom transformers import BertConfig\nos.makedirs({str(mark)!r}, exist_ok=True)\n"
+        "class OwnConfig(BertConfig):\n    pass\n"
     )
     (folder / "modeling_own.py").write_text(
         "from transformers import BertModel\nfrom .configuration_own import OwnConfig\n"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from isoscope.core.number import Number
 
 
 def run(
@@ -43,20 +46,30 @@ def run(
 
         typer.echo(dumps({name: number.as_dict() for name, number in found.items()}, indent=1, ensure_ascii=False))
         return
+    first = next(iter(found.values()), None)
+    if first is None:
+        return
+    typer.echo(f"{file}: {first.n:,} points in {first.d:,} dimensions")
+    _show(found, first.n)
+
+
+def _show(found: dict[str, Number], n: int) -> None:
+    """The numbers as a table whose cells are never broken, and what is to be said of some of them below it."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("metric", "value", "95 % interval", "null", "note"):
-        table.add_column(heading, justify="left" if heading in ("metric", "note") else "right", overflow="fold")
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for heading in ("metric", "value", "95 % interval", "null"):
+        table.add_column(heading, justify="left" if heading == "metric" else "right", no_wrap=True)
     for name, x in found.items():
-        interval = f"{x.low:.5g} … {x.high:.5g}" if x.low == x.low else ""
-        null = "" if x.null != x.null else f"{x.null:.4g}" + (f" ± {x.null_sd:.2g}" if x.null_sd == x.null_sd else "")
-        table.add_row(
-            name, f"{float(x):.6g}", interval, null, x.note + ("" if x.n == next(iter(found.values())).n else f" ({x.n:,} points)")
-        )
-    first = next(iter(found.values()), None)
-    if first is not None:
-        typer.echo(f"{file}: {first.n:,} points in {first.d:,} dimensions")
-    Console(markup=False, emoji=False).print(table)
+        interval = f"{x.low:.4g} … {x.high:.4g}" if x.low == x.low else ""
+        null = "" if x.null != x.null else f"{x.null:.3g}" + (f" ± {x.null_sd:.2g}" if x.null_sd == x.null_sd else "")
+        table.add_row(name, f"{float(x):.5g}", interval, null)
+    Console(markup=False, emoji=False, width=Console(width=1000).measure(table).maximum).print(table)
+    for name, x in found.items():
+        notes = [x.note] if x.note else []
+        if x.n != n:
+            notes.append(f"over {x.n:,} points")
+        if notes:
+            typer.echo(f"  {name}: {'; '.join(notes)}")

@@ -35,7 +35,7 @@ def run(
 
     table = Table(box=box.SIMPLE_HEAD)
     for name in rows[0]:
-        table.add_column(name, overflow="fold")
+        table.add_column(name, overflow="fold", no_wrap=name == "name")
     for row in rows:
         table.add_row(*(str(value) for value in row.values()))
     Console(markup=False, emoji=False).print(table)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def run(
@@ -43,10 +46,25 @@ def run(
         if kind == "parquet":
             frame.to_parquet(out if out is not None else sys.stdout.buffer, index=False)
         elif kind == "json":
-            frame.to_json(out if out is not None else sys.stdout, orient="records", lines=False, double_precision=15, force_ascii=False)
+            _write_json(frame, out)
         else:
             frame.to_csv(out if out is not None else sys.stdout, index=False)
     except BrokenPipeError:
         raise
     except OSError as error:
         raise IsoscopeError(f"Cannot write {out or 'to standard output'}: {error.strerror or error}.") from error
+
+
+def _write_json(frame: pd.DataFrame, out: str | None) -> None:
+    """A list of rows with every digit, which pandas' own writer does not keep; what is not a number is null."""
+    from json import dumps
+
+    import numpy as np
+
+    plain = frame.replace([np.inf, -np.inf], np.nan).astype(object)
+    text = dumps(plain.where(plain.notna(), None).to_dict("records"), ensure_ascii=False, allow_nan=False) + "\n"
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        with open(out, "w", encoding="utf-8") as file:
+            file.write(text)

@@ -12,6 +12,7 @@ from isoscope.engine.rows import numbers
 from isoscope.metrics import registry
 from isoscope.statistics.cloud import PARTS, Cloud
 from isoscope.statistics.matrix import accumulate, cloud_of, say_zeros
+from isoscope.statistics.metric import Metric
 
 
 def geometry(
@@ -39,8 +40,13 @@ def geometry(
     {'mean_norm': 1.103553390593274}
     """
     names = [metric] if isinstance(metric, str) else metric
-    reads = PARTS if names is None else sorted({part for name in names for part in registry[name].reads} | {"groups"})
+    reads = PARTS if names is None else sorted({part for name in names for part in _parts(name)})
     return numbers(_cloud(matrix, reads, allow_wide, sample, seed, key, Progress(quiet=quiet)), names)
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    entry = registry[name]
+    return entry.reads + (entry.wants if isinstance(entry, Metric) else ())
 
 
 def _cloud(matrix: Any, reads: Any, allow_wide: bool, sample: int, seed: int, key: str | None, progress: Progress) -> Cloud:

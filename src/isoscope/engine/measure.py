@@ -123,7 +123,7 @@ def _run_cell(
         rows, series = tables(one.sites, columns, spec, progress=bar.advance)
     manifest = {
         "isoscope": __version__,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "created": datetime.now(UTC).isoformat(timespec="microseconds"),
         "identity": identity,
         "columns": columns,
         "spec": spec,

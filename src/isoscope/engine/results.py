@@ -9,10 +9,12 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.errors import IsoscopeError, nearest
+from isoscope.core.site import Site
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked
 from isoscope.core.version import __version__
 from isoscope.engine.rows import tables
 from isoscope.metrics import metrics, registry
+from isoscope.statistics.site_statistics import SiteStatistics
 from isoscope.store.cell import Cell, key_of, pack
 from isoscope.store.run import Run
 
@@ -62,6 +64,18 @@ class Results:
     def series(self) -> pd.DataFrame:
         """What is not one number: spectra, histograms, shares of dimensions."""
         return stacked([cell.series() for cell in self.run.cells()], SERIES_COLUMNS)
+
+    def statistics(self, model: str | None = None) -> dict[Site, SiteStatistics]:
+        """The stored statistics of one model by site; `model` may be left out where the run holds only one."""
+        cells = {cell.manifest["columns"]["model"]: cell for cell in self.run.cells()}
+        if model is None and len(cells) > 1:
+            raise IsoscopeError(f"The run holds several models; name one of {', '.join(cells)}.")
+        if model is not None and model not in cells:
+            raise IsoscopeError(f"The run does not hold {model!r}{nearest(model, list(cells)) or '; it holds ' + ', '.join(cells) + '.'}")
+        cell = cells[model] if model is not None else next(iter(cells.values()))
+        if not cell.has_statistics:
+            raise IsoscopeError("The run kept only rows; measure again with --keep sums or all.")
+        return cell.statistics()
 
     def manifests(self) -> list[dict[str, Any]]:
         """How each cell was made."""
@@ -123,7 +137,7 @@ def _merge_cells(target: Run, key: str, parts: list[Cell]) -> None:
     rows, series = tables(sites, first["columns"], spec)
     manifest = {
         "isoscope": __version__,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "created": datetime.now(UTC).isoformat(timespec="microseconds"),
         "identity": first["identity"] | {"shard": [0, 1]},
         "columns": first["columns"],
         "spec": spec,

@@ -15,7 +15,7 @@ def _estimate(t: Totals) -> Floats:
     return np.asarray(((t.directions**2).sum(-1) - t.within) / (t.alive**2 - t.pairs))
 
 
-@metric(reads=("directions", "groups"), range=(-1.0, 1.0), title="Mean cosine between items")
+@metric(reads=("directions",), wants=("groups",), range=(-1.0, 1.0), title="Mean cosine between items")
 def between_cosine(cloud: Cloud) -> Number:
     """The average cosine of two points drawn from different documents: what "two representations of the corpus" means.
 

@@ -9,7 +9,7 @@ from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("sums", "groups"), range=(0.0, np.inf), title="Drift: norm of the mean", at_least=1)
+@metric(reads=("sums",), wants=("groups",), range=(0.0, np.inf), title="Drift: norm of the mean", at_least=1)
 def drift_norm(cloud: Cloud) -> Number:
     """How far the centre of the cloud lies from the origin: ‖x̄‖.
 

@@ -9,7 +9,7 @@ from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("sums", "groups"), range=(0.0, 1.0), title="Drift ratio", at_least=1)
+@metric(reads=("sums",), wants=("groups",), range=(0.0, 1.0), title="Drift ratio", at_least=1)
 def drift_ratio(cloud: Cloud) -> Number:
     """How much of the points' squared length is their common mean: 0 for a centred cloud, 1 where all points are equal.
 

@@ -10,7 +10,7 @@ from isoscope.statistics.metric import metric
 from isoscope.statistics.spectrum import entropy
 
 
-@metric(reads=("second",), range=(1.0, np.inf), title="Effective rank")
+@metric(reads=("second",), wants=("sample",), range=(1.0, np.inf), title="Effective rank")
 def effective_rank(cloud: Cloud) -> Number:
     """How many directions the cloud uses, by the entropy of its singular values.
 

@@ -9,7 +9,7 @@ from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("second",), range=(0.0, 1.0), title="IsoScore")
+@metric(reads=("second",), wants=("sample",), range=(0.0, 1.0), title="IsoScore")
 def isoscore(cloud: Cloud) -> Number:
     """How evenly the variance is spread over all d directions: 1 is isotropic, 0 is a line.
 

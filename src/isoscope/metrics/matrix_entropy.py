@@ -10,7 +10,7 @@ from isoscope.statistics.metric import metric
 from isoscope.statistics.spectrum import entropy
 
 
-@metric(reads=("second",), range=(0.0, np.inf), title="Matrix entropy")
+@metric(reads=("second",), wants=("sample",), range=(0.0, np.inf), title="Matrix entropy")
 def matrix_entropy(cloud: Cloud) -> Number:
     """How evenly the variance is spread over directions, in nats.
 

@@ -15,7 +15,7 @@ def _estimate(t: Totals) -> Floats:
     return np.asarray(((t.directions**2).sum(-1) - t.alive) / (t.alive * (t.alive - 1)))
 
 
-@metric(reads=("directions", "groups"), range=(-1.0, 1.0), title="Mean cosine")
+@metric(reads=("directions",), wants=("groups",), range=(-1.0, 1.0), title="Mean cosine")
 def mean_cosine(cloud: Cloud) -> Number:
     """The average cosine of two different points: 0 where directions are spread evenly, 1 where all agree.
 

@@ -9,7 +9,7 @@ from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("sums", "groups"), range=(0.0, np.inf), title="Mean norm", at_least=1)
+@metric(reads=("sums",), wants=("groups",), range=(0.0, np.inf), title="Mean norm", at_least=1)
 def mean_norm(cloud: Cloud) -> Number:
     """How long the points are on average: E‖x‖.
 

@@ -9,7 +9,7 @@ from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("second",), range=(1.0, np.inf), title="Participation ratio")
+@metric(reads=("second",), wants=("sample",), range=(1.0, np.inf), title="Participation ratio")
 def participation_ratio(cloud: Cloud) -> Number:
     """How many directions share the variance, counting each by its square.
 

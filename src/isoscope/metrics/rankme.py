@@ -16,7 +16,7 @@ def _rankme(values: Floats) -> Floats:
     return np.asarray(np.exp(-(p * np.log(p)).sum(-1)))
 
 
-@metric(reads=("second",), range=(1.0, np.inf), title="RankMe")
+@metric(reads=("second",), wants=("sample",), range=(1.0, np.inf), title="RankMe")
 def rankme(cloud: Cloud) -> Number:
     """How many directions the cloud uses, by the entropy of its singular values, the mean included.
 

@@ -9,7 +9,7 @@ from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("second",), range=(1.0, np.inf), title="Stable rank")
+@metric(reads=("second",), wants=("sample",), range=(1.0, np.inf), title="Stable rank")
 def stable_rank(cloud: Cloud) -> Number:
     """How many times the strongest direction's energy the whole cloud holds, the mean included.
 

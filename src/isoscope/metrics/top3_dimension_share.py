@@ -7,7 +7,7 @@ from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("sums", "groups"), range=(0.0, float("inf")), title="Share of the top three dimensions")
+@metric(reads=("sums",), wants=("groups",), range=(0.0, float("inf")), title="Share of the top three dimensions")
 def top3_dimension_share(cloud: Cloud) -> Number:
     """How much of the mean cosine three "rogue" dimensions carry together; the note says which.
 

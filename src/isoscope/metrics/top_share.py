@@ -9,7 +9,7 @@ from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("second",), range=(0.0, 1.0), title="Top share (squared)")
+@metric(reads=("second",), wants=("sample",), range=(0.0, 1.0), title="Top share (squared)")
 def top_share(cloud: Cloud) -> Number:
     """The part of the variance that lies along the single strongest direction; blind to drift, since the mean is removed first.
 

@@ -9,7 +9,7 @@ from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("second",), range=(0.0, 1.0), title="Top share (linear)")
+@metric(reads=("second",), wants=("sample",), range=(0.0, 1.0), title="Top share (linear)")
 def top_share_linear(cloud: Cloud) -> Number:
     """The strongest singular value's part of the sum of singular values of the centred cloud.
 

@@ -15,7 +15,7 @@ def _estimate(t: Totals) -> Floats:
     return np.asarray((t.within - t.alive) / (t.pairs - t.alive))
 
 
-@metric(reads=("directions", "groups"), range=(-1.0, 1.0), title="Mean cosine within items")
+@metric(reads=("directions",), wants=("groups",), range=(-1.0, 1.0), title="Mean cosine within items")
 def within_cosine(cloud: Cloud) -> Number:
     """The average cosine of two different points of the same document; above `between_cosine` by what a document shares.
 

@@ -20,6 +20,8 @@ from isoscope.statistics.site_statistics import SiteStatistics
 
 DENSE = 0.3
 """A slice of more than this part of a batch is reduced under a mask; a smaller one is gathered first."""
+SMALL_D = 128
+"""Up to this dimension products are taken in float64: they cost less than the calls around them."""
 SINK = 10.0
 """A body token is a sink where its norm is above so many times the median norm of its sequence."""
 
@@ -133,7 +135,7 @@ def absorb(statistics: SiteStatistics, tensor: Tensor, layout: Layout, site: Sit
         layout = layout.with_sinks(np.sqrt(to_host((x * x).sum(-1))))
     # Second moments are torch's to multiply even where the sums are numpy's: both would keep threads of their own awake.
     rows = tensor.detach().reshape(b * t, d)
-    rows = rows if rows.dtype in (torch.float32, torch.float64) else rows.float()
+    rows = rows.double() if d <= SMALL_D else rows if rows.dtype == torch.float64 else rows.float()
     parts: list[Sums | None] = [None] * len(statistics.names)
     for code, mask, positions, rest in layout.slices():
         if len(positions) > DENSE * b * t:
@@ -159,7 +161,8 @@ def _by_sequence(rows: Any, owner: np.ndarray, b: int) -> Sums:
     """The sums of gathered rows, each added to the sequence that owns it."""
     each = block_sums(rows[:, None, :])
     sums = Sums.nothing(b, rows.shape[-1])
+    starts = np.flatnonzero(np.diff(owner, prepend=-1))  # positions come in order, so a sequence's rows lie together
     for name in ("n", "zeros", "total", "directions", "norm", "norm2"):
-        np.add.at(getattr(sums, name), owner, getattr(each, name))
+        getattr(sums, name)[owner[starts]] = np.add.reduceat(getattr(each, name), starts)
     sums.squared, sums.nonfinite = each.squared, each.nonfinite
     return sums

@@ -53,19 +53,18 @@ class Groups:
             last: (g,) whether this is the last segment of its item.
         """
         g = len(group)
-        members = (np.arange(GROUPS)[:, None] == group).astype(np.float64)  # (groups, g): sums by group are products with it
         directions, alive = np.zeros((g, self.slices, self.d)), np.zeros((g, self.slices))
         for s, part in enumerate(parts):
             if part is None:
                 continue
             directions[:, s], alive[:, s] = part.directions, part.n - part.zeros
-            self.counts[:, s] += np.stack([part.n, alive[:, s], part.norm, part.norm2]) @ members.T
-            self.sums[0, s] += members @ part.total
-            self.sums[1, s] += members @ part.directions
+            _scatter(self.counts[:, s].T, group, np.stack([part.n, alive[:, s], part.norm, part.norm2], axis=1))
+            _scatter(self.sums[0, s], group, part.total)
+            _scatter(self.sums[1, s], group, part.directions)
         if unit is None:
             for s in range(self.slices):
-                self.products[:, :, s, s] += members @ alive[:, s]
-            self.units += (members @ alive.sum(1)).astype(np.int64)
+                _scatter(self.products[:, :, s, s].T, group, np.stack([alive[:, s]] * 2, axis=1))
+            _scatter(self.units, group, alive.sum(1).astype(np.int64))
             return
         done = np.ones(g, dtype=bool) if last is None else last.copy()
         for i in range(g):
@@ -77,10 +76,9 @@ class Groups:
                 if not done[i]:
                     self._open[key] = directions[i].copy(), alive[i].copy()
         S, N = directions[done], alive[done]
-        whole = members[:, done]
-        self.products[0] += np.tensordot(whole, S @ S.transpose(0, 2, 1), 1)
-        self.products[1] += np.tensordot(whole, N[:, :, None] * N[:, None, :], 1)
-        self.units += whole.sum(1).astype(np.int64)
+        _scatter(self.products[0], group[done], S @ S.transpose(0, 2, 1))
+        _scatter(self.products[1], group[done], N[:, :, None] * N[:, None, :])
+        _scatter(self.units, group[done], np.ones(len(S), dtype=np.int64))
 
     def merge(self, other: Groups) -> Groups:
         """The groups of both streams; neither is changed."""
@@ -153,3 +151,13 @@ class Groups:
             rows = zip(state["open_units"], state["open_directions"], state["open_alive"], strict=True)
             self._open = {int(key): (directions.copy(), alive.copy()) for key, directions, alive in rows}
         return self
+
+
+def _scatter(target: np.ndarray, group: np.ndarray, values: np.ndarray) -> None:
+    """Add each value to its group, in place: by rows where they are few, by a product with the membership where they are many."""
+    if len(group) <= GROUPS:
+        for i, g in enumerate(group):
+            target[g] += values[i]
+    else:
+        members = (np.arange(GROUPS)[:, None] == group).astype(np.float64)
+        target += np.tensordot(members, values, 1).astype(target.dtype)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,6 @@ Block = Any
 
 TILE_ROWS = 64
 """Rows reduced at a time by one thread: a tile and its square stay in the second-level cache, which halves the time."""
-SHARED_TILE_ROWS = 512
-"""The same where several threads share a tile."""
 TINY = 1e-30
 """Below this a squared norm is zero."""
 
@@ -35,15 +34,13 @@ def namespace(x: Block) -> Any:
 
 
 def as_block(x: Block) -> Block:
-    """`x` in a form that the kernel takes: float32 or float64. A tensor on the CPU becomes an array that shares its memory where
-    torch has one thread; where it has more, torch's operations use them and it stays a tensor.
-    """
+    """`x` in a form that the kernel takes: float32 or float64; on the CPU a numpy array that shares the memory."""
     if isinstance(x, np.ndarray):
         return x if x.dtype in (np.float32, np.float64) else x.astype(np.float32)
-    xp, x = namespace(x), x.detach()
-    if x.dtype not in (xp.float32, xp.float64):
+    x = x.detach()
+    if x.dtype not in (namespace(x).float32, namespace(x).float64):
         x = x.float()
-    return x.numpy() if x.device.type == "cpu" and xp.get_num_threads() == 1 else x
+    return x.numpy() if x.device.type == "cpu" else x
 
 
 def to_host(x: Block) -> Floats:
@@ -95,7 +92,7 @@ def block_sums(x: Block, mask: Block | None = None, *, directions_only: bool = F
     weight = xp.ones((g, t), **like)
     if mask is not None:
         weight *= mask if isinstance(x, np.ndarray) else xp.as_tensor(mask, device=x.device)
-    with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is found below, and said there
+    with np.errstate(invalid="ignore", over="ignore"), _one_thread():  # what is not finite is found below, and said there
         norm2, directions, total, squared = _tiles(x, weight, like, directions_only)
     finite = xp.isfinite(norm2)
     if not bool(finite.all()):
@@ -109,11 +106,23 @@ def block_sums(x: Block, mask: Block | None = None, *, directions_only: bool = F
     return Sums(counted, counted - alive, total, directions, squared, np.sqrt(norm2).sum(1), norm2.sum(1), 0)
 
 
+@lru_cache(maxsize=1)
+def _libraries() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
+
+
+def _one_thread() -> Any:
+    """Products as small as a tile's are slower on several threads, whose waiting also takes the cores from torch's own."""
+    return _libraries().limit(limits=1)
+
+
 def _tiles(x: Block, weight: Block, like: dict[str, Any], directions_only: bool) -> tuple[Block, Floats, Floats, Floats]:
     """‖x‖² by point, Σu and Σx by segment, Σu² over all: tile by tile, each tile read from memory once."""
     g, t, d = x.shape
     xp = namespace(x)
-    rows = TILE_ROWS if isinstance(x, np.ndarray) else SHARED_TILE_ROWS if x.device.type == "cpu" else max(g * t, 1)
+    rows = TILE_ROWS if isinstance(x, np.ndarray) else max(g * t, 1)
     across, along = max(1, rows // max(t, 1)), min(rows, t)
     steps = -(-t // max(along, 1))
     tiles = -(-g // across) * steps

@@ -20,10 +20,17 @@ class Metric:
     """A metric: call it with a matrix (n, d) or with a `Cloud`; the result is a float that knows its interval and its null."""
 
     def __init__(
-        self, function: Callable[[Cloud], Number], *, reads: tuple[str, ...], range: tuple[float, float], title: str, at_least: int = 2
+        self,
+        function: Callable[[Cloud], Number],
+        *,
+        reads: tuple[str, ...],
+        range: tuple[float, float],
+        title: str,
+        wants: tuple[str, ...] = (),
+        at_least: int = 2,
     ) -> None:
         self.name: str = function.__name__
-        self.title, self.reads, self.range, self.at_least = title, reads, range, at_least
+        self.title, self.reads, self.wants, self.range, self.at_least = title, reads, wants, range, at_least
         self._function = function
         self.__doc__ = inspect.cleandoc(function.__doc__ or "")
         self.__name__, self.__module__, self.__wrapped__ = function.__name__, function.__module__, function
@@ -34,12 +41,12 @@ class Metric:
         return (self.__doc__ or "").split("\n\n")[0].replace("\n", " ")
 
     def available(self, cloud: Cloud) -> bool:
-        """Whether the cloud kept what this metric must have (groups only widen it by an interval)."""
-        return cloud.n >= self.at_least and all(cloud.has(part) for part in self.reads if part != "groups")
+        """Whether the cloud kept what this metric must have."""
+        return cloud.n >= self.at_least and all(cloud.has(part) for part in self.reads)
 
     def __call__(self, points: Any, *, allow_wide: bool = False, sample: int = 4096, seed: int = 0) -> Number:
         """The metric of a matrix or a cloud. A matrix with more columns than rows is refused unless `allow_wide`."""
-        cloud = cloud_of(points, self.reads, allow_wide=allow_wide, sample=sample, seed=seed)
+        cloud = cloud_of(points, self.reads + self.wants, allow_wide=allow_wide, sample=sample, seed=seed)
         if cloud.n < self.at_least:
             return Number(np.nan, n=cloud.n, d=cloud.d, note=f"needs at least {self.at_least} points")
         return self._function(cloud)
@@ -49,7 +56,7 @@ class Metric:
 
 
 def metric(
-    *, reads: tuple[str, ...], range: tuple[float, float], title: str, at_least: int = 2
+    *, reads: tuple[str, ...], range: tuple[float, float], title: str, wants: tuple[str, ...] = (), at_least: int = 2
 ) -> Callable[[Callable[[Cloud], Number]], Metric]:
     """Declare the function below as the metric of its own name.
 
@@ -57,9 +64,10 @@ def metric(
         reads: the parts of a cloud that it needs (`isoscope.statistics.cloud.PARTS`).
         range: the smallest and the largest value it can take.
         title: what a figure calls it.
+        wants: the parts that it uses where they were kept, for an interval.
         at_least: the number of points below which it says nothing.
     """
-    return lambda function: Metric(function, reads=reads, range=range, title=title, at_least=at_least)
+    return lambda function: Metric(function, reads=reads, range=range, title=title, wants=wants, at_least=at_least)
 
 
 class Series:

@@ -51,7 +51,7 @@ class Run:
         return cell if cell.keeps(keep) else None
 
     def cells(self) -> list[Cell]:
-        """Every finished cell, by key. A folder without a manifest is not one."""
+        """Every finished cell, in the order in which they were finished. A folder without a manifest is not one."""
         folder = self.path / "cells"
         if not folder.is_dir():
             return []

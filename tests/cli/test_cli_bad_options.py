@@ -1,0 +1,94 @@
+"""Option values that do not exist are answered with the nearest that does; usage errors exit with 2."""
+
+import pytest
+
+from tests.cli.calling import isoscope
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--layers", "finl"), "got 'finl', did you mean final?"),
+        (("--layers", "1-"), "got '1-'."),
+        (("--gram", "inpt"), "got 'inpt', did you mean input?"),
+        (("--shard", "3/2"), "--shard i/k needs 1 ≤ i ≤ k, as in 1/4; got 3/2."),
+        (("--shard", "0/2"), "got 0/2."),
+        (("--shard", "a/b"), "--shard i/k needs two numbers, as in 1/4; got 'a/b'."),
+        (("--shard", "2"), "got '2'."),
+        (("--dtype", "float3"), "--dtype must be one of float32, float16, bfloat16; got 'float3', did you mean float32?"),
+        (("--dtype", "ßß"), "got 'ßß'."),
+        (("--device", "cpuu"), "--device must be one of auto, cpu, cuda, mps, xpu; got 'cpuu', did you mean cpu?"),
+        (("--device", "meta"), "got 'meta'."),
+        (("--device", "cpu:zz"), "The device 'cpu:zz' is not available here; use --device auto or cpu."),
+        (("--keep", "rws"), "--keep must be one of rows, sums, all; got 'rws', did you mean rows?"),
+        (("--keep", "ß"), "got 'ß'."),
+        (("--split", "snk"), "--split takes sink, frequency, position; got 'snk', did you mean sink?"),
+        (("--sample", "-1"), "--sample must be 0 (none) or the number of points to keep; got -1."),
+        (("--batch-size", "0"), "--batch-size must be at least 1; got 0."),
+        (("--threads", "0"), "--threads must be at least 1; got 0."),
+        (("--max-tokens", "0"), "--max-tokens must be at least 1; got 0."),
+        (("--seq-len", "0"), "--seq-len must be at least 1; got 0."),
+    ],
+)
+def test_a_value_that_an_option_does_not_take(bert, paragraphs, tmp_path, words, said):
+    isoscope("measure", bert, "--data", paragraphs, "--out", tmp_path / "run", "-q", *words).refused(said)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--metric", "mean_cosin"), "There is no metric called 'mean_cosin', did you mean mean_cosine?"),
+        (("--metric", "ßß"), "There is no metric called 'ßß'; see `isoscope list metrics`."),
+        (("--policy", "bdy"), "The policy 'bdy' is not in this run; it has all, body, no-special, did you mean body?"),
+        (("--policy", "ß"), "it has all, body, no-special."),
+        (("--format", "cvs"), "--format must be csv, json or parquet; got 'cvs', did you mean csv?"),
+        (("--series", "--metric", "mean_cosine"), "--metric and --policy choose numbers, and --series is whole"),
+    ],
+)
+def test_a_table_that_cannot_be_had(good_run, words, said):
+    isoscope("table", good_run, *words).refused(said)
+
+
+def test_list_names_the_nearest():
+    isoscope("list", "metric").refused("takes one of metrics, families, sources, figures; got 'metric', did you mean metrics?")
+    isoscope("list", "[/red]").refused("got '[/red]'.")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("measure",), "Missing argument 'MODEL'"),
+        (("table",), "Missing argument 'RUN'"),
+        (("merge", "somewhere"), "Missing option '--out'"),
+        (("report",), "Missing argument 'RUN'"),
+        (("embeddings",), "Missing argument 'FILE'"),
+        (("list",), "Missing argument 'WHAT'"),
+        (("nosuch",), "No such command 'nosuch'"),
+        (("measure", "--no-such"), "No such option: --no-such"),
+        (("measure", "x", "--batch-size", "many"), "Invalid value for '--batch-size'"),
+        (("measure", "x", "--save-every", "-1"), "Invalid value for '--save-every'"),
+        (("embeddings", "x.npy", "--sample", "-4"), "Invalid value for '--sample'"),
+        (("[red]x[/]",), "No such command '[red]x[/]'"),
+    ],
+)
+def test_usage_errors(words, said):
+    answer = isoscope(*words)
+    assert answer.code == 2
+    assert answer.out == ""
+    assert said in answer.err
+    assert "Traceback" not in answer.err
+
+
+@pytest.mark.parametrize("verb", ["measure", "embeddings", "table", "merge", "report", "list"])
+def test_help_shows_examples(verb):
+    answer = isoscope(verb, "--help").worked()
+    assert answer.err == ""
+    assert "Example" in answer.out
+    assert f"isoscope {verb} " in answer.out.partition("Example")[2]
+    assert max(map(len, answer.out.splitlines())) <= 120
+
+
+def test_the_version():
+    from isoscope import __version__
+
+    assert isoscope("--version").worked().out == f"isoscope {__version__}\n"

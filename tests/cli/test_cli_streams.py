@@ -1,0 +1,87 @@
+"""The command line as a process: exit codes, what goes to which stream, pipes, signals."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests.cli.calling import command, process
+from tests.cli.conftest import FAST
+
+
+@pytest.mark.parametrize("offline", ["1", None])
+def test_a_hub_id_without_a_network_is_answered_at_once(tmp_path, offline):
+    # A closed port of this machine stands for a hub that cannot be reached, wherever the test runs.
+    started = time.monotonic()
+    answer = process(
+        "measure", "org/name@main", "--out", tmp_path, HF_HUB_OFFLINE=offline, HF_ENDPOINT="http://127.0.0.1:9", HF_HOME=str(tmp_path)
+    )
+    answer.refused("org/name@main is not a folder here, and the hub cannot be reached to look for it")
+    assert time.monotonic() - started < 30
+
+
+def test_an_error_leaves_standard_output_empty(tmp_path):
+    process("table", tmp_path / "no").refused(f"There is no run at {tmp_path / 'no'}")
+
+
+def test_results_go_to_standard_output_and_notes_to_standard_error(gpt2, paragraphs, tmp_path):
+    answer = process("measure", gpt2, "--data", paragraphs, "--out", tmp_path / "run", "--layers", "0", "--threads", "1", "--json").worked()
+    assert json.loads(answer.out)["cells"][0]["columns"]["model"] == "small-gpt2"
+    assert "small-gpt2: loading" in answer.err
+
+
+def test_a_reader_that_has_seen_enough(good_run):
+    for words in (("table", good_run, "--series"), ("table", good_run, "--json"), ("table", good_run, "--format", "parquet")):
+        with subprocess.Popen(command(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+            assert len(running.stdout.read(4)) == 4
+            running.stdout.close()
+            assert running.stderr.read() == b""
+        assert running.returncode == 0
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has a device that is always full")
+def test_standard_output_that_is_full(good_run):
+    for words in (("table", good_run, "--metric", "mean_norm", "--policy", "all"), ("list", "metrics")):
+        with open("/dev/full", "wb") as full:
+            ended = subprocess.run(command(*words), stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        assert ended.returncode == 2
+        assert re.fullmatch(r"isoscope: Cannot .*: No space left on device\.\n", ended.stderr)
+
+
+def test_ctrl_c(gpt2, paragraphs, tmp_path):
+    """Interrupted while it measures: 130, one sentence, and the state that was saved is gone on from."""
+    words = ("measure", gpt2, "--data", paragraphs, "--out", tmp_path / "run", "--save-every", "0", "--batch-size", "1", "--seq-len", "2")
+    with subprocess.Popen(command(*words, *FAST), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        until = time.monotonic() + 60
+        while not list(tmp_path.glob("run/partial/*.safetensors")) and time.monotonic() < until and running.poll() is None:
+            time.sleep(0.02)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=60)
+    assert (running.returncode, out) == (130, "")
+    assert err == "isoscope: interrupted; finished cells are kept, the same command goes on.\n"
+    assert list(tmp_path.glob("run/partial/*.safetensors"))
+    assert not list(tmp_path.glob("run/cells/*"))
+
+
+def test_a_name_that_is_not_utf8():
+    ended = subprocess.run([os.fsencode(word) for word in command("table")] + [b"no\xff"], capture_output=True, timeout=60, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr == b"isoscope: The argument b'no\\xff' is not UTF-8; rename the file or folder.\n"
+
+
+def test_a_terminal_without_unicode():
+    answer = process("list", "families", PYTHONIOENCODING="ascii").worked()
+    assert "encoder_decoder" in answer.out
+    assert answer.err == ""
+
+
+def test_help_is_fast_and_needs_nothing_heavy():
+    code = "import sys, isoscope.cli\nsys.argv = ['isoscope', '--help']\ntry:\n    isoscope.cli.main()\nfinally:\n    "
+    code += "sys.stderr.write(' '.join(sorted({'torch', 'transformers', 'pandas', 'numpy', 'scipy', 'pyarrow'} & set(sys.modules))))"
+    ended = subprocess.run([*command()[:1], "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "measure" in ended.stdout

@@ -1,0 +1,85 @@
+"""Every example runs as a user would run it, without a download, and what it prints is right."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
+
+
+def run(name, folder, *words):
+    """The lines that an example prints when it is run in `folder`."""
+    env = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(EXAMPLES / f"{name}.py"), *map(str, words)]
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_short_and_has_a_test(name):
+    assert len((EXAMPLES / f"{name}.py").read_text("utf-8").splitlines()) < 60
+    assert f"def test_{name}(" in Path(__file__).read_text("utf-8")
+
+
+def test_measure_embeddings(tmp_path):
+    lines = {line.split()[0]: line for line in run("measure_embeddings", tmp_path)}
+    assert abs(float(lines["mean_cosine"].split()[1]) - 1 / 3) < 0.01
+    assert abs(float(lines["drift_ratio"].split()[1]) - 1 / 3) < 0.01
+    assert lines["mean_cosine"].endswith("above chance")
+    assert lines["top_share"].endswith("as chance")
+    assert lines["isoscore"].endswith("as chance")
+
+
+def test_measure_model(tmp_path):
+    lines = run("measure_model", tmp_path)
+    peaks = [re.search(r"^(\S+) peaks in layer (\d): ([\d.]+) \(95 % ([\d.]+) to ([\d.]+)\)$", line) for line in lines[-2:]]
+    assert sorted(peak[1] for peak in peaks) == ["tiny", "untrained:tiny"]
+    for peak in peaks:
+        # words + positions + one type vector that all tokens share: a third at least, and more where words repeat
+        assert 1 / 3 < float(peak[4]) < float(peak[3]) < float(peak[5]) < 0.6
+        column = [float(line.split()[1 + (peak[1] != "tiny")]) for line in lines[2:5]]
+        assert max(column) == float(peak[3]) == column[int(peak[2])]
+
+
+def test_shards(tmp_path):
+    counts, apart, key = run("shards", tmp_path)
+    one, three, both = (int(number) for number in re.findall(r"\d+", counts))
+    assert one == three >= both > 100
+    assert float(apart.split()[-1]) < 1e-6
+    assert key.endswith("True")
+
+
+def test_own_metric(tmp_path):
+    centred, rectified = run("own_metric", tmp_path)
+    assert abs(float(centred.split()[2])) < 4 / 64**0.5
+    assert rectified.split()[2] == "1.000"
+
+
+def test_draw_a_figure(tmp_path):
+    assert run("draw_a_figure", tmp_path)[0].startswith("figure.svg: ")
+    drawn = (tmp_path / "figure.svg").read_text("utf-8")
+    assert drawn.startswith("<svg")
+    assert "between_cosine" in drawn
+    assert "tiny" in drawn
+
+
+def test_tiny_model(tmp_path):
+    assert run("tiny_model", tmp_path, tmp_path / "made") == [str(tmp_path / "made")]
+    assert json.loads((tmp_path / "made" / "config.json").read_text("utf-8"))["hidden_size"] == 32
+    assert (tmp_path / "made" / "model.safetensors").stat().st_size > 4 * 32 * 64
+
+
+def test_repair_embeddings(tmp_path):
+    head, *rows = run("repair_embeddings", tmp_path)
+    names = head.split()
+    table = {row[:28].strip(): dict(zip(names, map(float, row[28:].split()), strict=True)) for row in rows}
+    assert table["as it is"]["mean_cosine"] > 0.9
+    assert table["Centre()"]["drift_ratio"] == 0.0
+    assert table["Whiten(kind='zca')"]["isoscore"] == 1.0
