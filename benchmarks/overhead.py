@@ -15,7 +15,11 @@ import subprocess
 import sys
 import time
 
-SETTINGS = {"sums and norms": {"second": False, "sample": 0}, "with second moments": {"second": True, "sample": 0}, "all, with a sample": {"second": True, "sample": 4096}}
+SETTINGS = {
+    "sums and norms": {"second": False, "sample": 0},
+    "with second moments": {"second": True, "sample": 0},
+    "all, with a sample": {"second": True, "sample": 4096},
+}
 
 
 def measure(threads: int, repeats: int) -> dict[str, list[float]]:

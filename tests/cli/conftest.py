@@ -9,18 +9,39 @@ import pytest
 
 from tests.cli.calling import isoscope
 from tests.conftest import WORDS
+from tests.conftest import _tokenizer as save_tokenizer
 
 FAST = ("--quiet", "--threads", "1")
 
 
-@pytest.fixture(scope="session")
-def bert(small_models) -> Path:
-    return small_models("bert")
+def saved(model, folder: Path, *, around: bool) -> Path:
+    """A model with random weights, spread out so that layers differ, and its tokenizer in a folder."""
+    import torch
+
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.2 + (parameter.ndim == 1))
+    model.save_pretrained(folder)
+    save_tokenizer(folder, around=around)
+    return folder
 
 
 @pytest.fixture(scope="session")
-def gpt2(small_models) -> Path:
-    return small_models("gpt2")
+def bert(tmp_path_factory) -> Path:
+    from transformers import BertConfig, BertForMaskedLM
+
+    size = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+    config = BertConfig(vocab_size=80, max_position_embeddings=64, **size)
+    return saved(BertForMaskedLM(config), tmp_path_factory.mktemp("cli") / "small-bert", around=True)
+
+
+@pytest.fixture(scope="session")
+def gpt2(tmp_path_factory) -> Path:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(vocab_size=80, n_embd=32, n_layer=2, n_head=4, n_positions=64, bos_token_id=2, eos_token_id=3)
+    return saved(GPT2LMHeadModel(config), tmp_path_factory.mktemp("cli") / "small-gpt2", around=False)
 
 
 @pytest.fixture(scope="session")

@@ -49,8 +49,8 @@ def test_a_folder_without_a_configuration(quick, model_copy):
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
-def test_a_folder_without_a_tokenizer(quick, model_copy, small_models, name):
-    folder = model_copy(source=small_models(name))
+def test_a_folder_without_a_tokenizer(quick, model_copy, request, name):
+    folder = model_copy(source=request.getfixturevalue(name))
     for path in folder.glob("tokenizer*"):
         path.unlink()
     quick(folder).refused(f"{folder} has no tokenizer: put tokenizer.json")

@@ -51,7 +51,7 @@ def test_the_table_in_every_format(good_run, tmp_path):
     assert list(table.columns) == list(TABLE_COLUMNS)
     assert not table.duplicated(["model", "stack", "kind", "layer", "policy", "metric"]).any()
     rows = strict(isoscope("table", good_run, "--json").worked().out)
-    assert len(rows) == len(table) > 500
+    assert len(rows) == len(table) > 350
     isoscope("table", good_run, "--format", "parquet", "--out", tmp_path / "t.parquet").worked()
     stored = pd.read_parquet(tmp_path / "t.parquet")
     np.testing.assert_array_equal(stored["value"], table["value"])
@@ -91,7 +91,7 @@ def test_merged_shards_equal_one_pass(good_run, shards, tmp_path):
     both = (csv(isoscope("table", good_run)).query("model == 'small-bert'"), csv(isoscope("table", out)))
     whole, merged = (table.fillna({"layer": -1}).set_index(key).sort_index() for table in both)
     assert list(whole.index) == list(merged.index)
-    assert len(merged) > 250
+    assert len(merged) > 150
     np.testing.assert_array_equal(merged["n"], whole["n"])
     # The last singular value of these layers is rounding, whose root rankme takes; all other numbers agree much more closely.
     loose = whole.index.get_level_values("metric") == "rankme"

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from figures.made_table import SIX, THIRTY, made_table
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.figures import figures, grid, in_layers, labelled, lines, peak_layers, policies, title_by_policy
 from isoscope.figures.spectrum import isotropic, thinned
+from tests.figures.made_table import SIX, THIRTY, made_table
 
 NAMES = ["dimension_share", "drift_and_cosine", "layer_profile", "norms", "policy_difference", "spectrum"]
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from figures.made_table import made_table
+from tests.figures.made_table import made_table
 
 Tables = tuple[pd.DataFrame, pd.DataFrame]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from figures.made_table import SIX
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.report import write_figures
+from tests.figures.made_table import SIX
 
 STARTS = {"svg": b"<svg", "pdf": b"%PDF", "png": b"\x89PNG"}
 

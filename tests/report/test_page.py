@@ -13,12 +13,12 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
-from figures.made_table import SIX, THIRTY
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.report import write_report
 from isoscope.report.line import all_lines, show
 from isoscope.report.page import overview, page
 from isoscope.report.summary import summary
+from tests.figures.made_table import SIX, THIRTY
 
 
 class Reader(HTMLParser):

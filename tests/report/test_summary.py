@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from figures.made_table import SIX, THIRTY, made_table
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.report.chance import one_pair, spoken, verdict
 from isoscope.report.line import Line, all_lines, place
@@ -21,6 +20,7 @@ from isoscope.report.summary import (
     summary,
     token_effect,
 )
+from tests.figures.made_table import SIX, THIRTY, made_table
 
 
 def line_of(values: dict[str, list[float]], *, policy: str = "all", half: float = 0.01, d: int = 768, **more: object) -> Line:

@@ -36,8 +36,8 @@ def geometry(
         key: which array of a file that holds several.
         quiet: show no progress.
 
-    >>> geometry([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, 0.0]], metric="mean_norm")
-    {'mean_norm': 1.103553390593274}
+    >>> geometry([[3.0, 4.0], [0.0, 1.0], [3.0, 4.0], [0.0, 5.0]], metric="mean_norm")
+    {'mean_norm': 4.0}
     """
     names = [metric] if isinstance(metric, str) else metric
     reads = PARTS if names is None else sorted({part for name in names for part in _parts(name)})

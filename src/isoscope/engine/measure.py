@@ -55,10 +55,11 @@ def measure(
     source = open_source(data, column)
     # Every name is looked up before the first model runs, so that a misspelt last one costs nothing.
     references = [resolve(name, seed=chosen.seed) for name in names]
+    run.prepare()
     for reference in references:
         identity = cell_identity(reference, source, chosen)
         key = key_of(identity)
-        if run.cell(key) is not None:
+        if run.cell(key, chosen.keep) is not None:
             progress.note(f"{reference.name}: already measured ({key}).")
             continue
         with _threads(chosen.threads):

@@ -78,7 +78,7 @@ def parse_shard(text: str) -> tuple[int, int]:
     (1, 4)
     """
     i, slash, k = text.partition("/")
-    if not (slash and i.isdigit() and k.isdigit()):
+    if not (slash and i.isdecimal() and k.isdecimal()):
         raise IsoscopeError(f"--shard i/k needs two numbers, as in 1/4; got {text!r}.")
     return int(i) - 1, int(k)
 
@@ -96,9 +96,9 @@ def parse_layers(text: str) -> list[int | str | tuple[int, int]] | None:
         low, dash, high = word.partition("-")
         if word in NAMED:
             found.append(word)
-        elif word.lstrip("-").isdigit():
+        elif word.removeprefix("-").isdecimal():
             found.append(int(word))
-        elif dash and low.isdigit() and high.isdigit():
+        elif dash and low.isdecimal() and high.isdecimal():
             found.append((int(low), int(high)))
         else:
             raise IsoscopeError(

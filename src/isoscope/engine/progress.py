@@ -30,14 +30,15 @@ class Progress:
         from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bars
 
+        console = self._console()
         bars = Bars(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             TextColumn("{task.completed:,.0f}" + (f"/{total:,}" if total else "") + f" {unit}"),
             TextColumn("{task.fields[rate]}"),
             TimeRemainingColumn(),
-            console=self._console(),
-            disable=self.quiet,
+            console=console,
+            disable=self.quiet or not console.is_terminal,
             transient=True,
         )
         with bars:

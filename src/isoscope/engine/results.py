@@ -122,6 +122,7 @@ def _merge_cells(target: Run, key: str, parts: list[Cell]) -> None:
     for cell in parts:
         if not cell.has_statistics:
             raise IsoscopeError(f"A shard of {name} kept only rows, which cannot be merged; measure it again with --keep sums or all.")
+    target.prepare()
     sites = parts[0].statistics()
     for cell in parts[1:]:
         for site, statistics in cell.statistics().items():

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import resource
-import sys
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -18,7 +16,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.core.source import Source
 from isoscope.core.version import __version__
-from isoscope.engine.announce import SitePlan, human
+from isoscope.engine.announce import SitePlan, forget_peak, human, peak_memory
 from isoscope.engine.options import Options
 from isoscope.engine.stream import WINDOW_BATCHES, Cursor, Sequence, Slicer, Stream, batches, frequency_bins, last_parts
 from isoscope.models.load import load
@@ -87,7 +85,13 @@ class Pass:
     def _forward(self, ids: Tensor, mask: Tensor) -> None:
         self.tap.begin()
         with torch.inference_mode(), self.tap.attached():
-            self.model.base(**self.model.family.feed(self.model.base, ids, mask))
+            try:
+                self.model.base(**self.model.family.feed(self.model.base, ids, mask))
+            except IndexError as error:
+                raise IsoscopeError(
+                    f"{self.reference.name} has no embedding for a token or position it was given ({error}); its tokenizer and its "
+                    "weights do not belong together, or --seq-len is too long."
+                ) from error
 
     def _prepare(self) -> None:
         """Statistics for every site that is wanted, and those of the static tables at once."""
@@ -189,16 +193,22 @@ class Pass:
 
     def memory(self) -> int:
         """The peak to expect: what the process holds, a forward pass of the largest batch (tried here) and the statistics."""
+        gc.collect()
+        forget_peak()
         ids = torch.full((self.options.batch_size, self.seq_len), 1, dtype=torch.long, device=self.model.device)
         with torch.inference_mode():
             self.model.base(**self.model.family.feed(self.model.base, ids, torch.ones_like(ids)))
-        gc.collect()
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-        return peak + sum(plan.memory() for plan in self._plans())
+        return peak_memory() + sum(plan.memory() for plan in self._plans()) + self._working()
+
+    def _working(self) -> int:
+        """What reducing one state takes for a moment: shifted rows, their products, the squares of a tile."""
+        widest = max(self.shapes[site] for site in self.sites)
+        return 4 * self.batch_tokens * widest + 8 * widest**2
 
     def notes(self) -> list[str]:
         """What a user should know before it starts."""
-        said = [f"{len(self.sites)} layers, about {human(self.memory())} of memory at the peak and {human(self.disk())} on disk"]
+        layers = "1 layer" if len(self.sites) == 1 else f"{len(self.sites)} layers"
+        said = [f"{layers}, about {human(self.memory())} of memory at the peak and {human(self.disk())} on disk"]
         if self.by_sequence:
             said.append("fewer than 30 documents: intervals are over sequences, which are less independent than documents")
         if self.reference.untrained:
@@ -229,6 +239,7 @@ class Pass:
             "max_tokens": o.max_tokens,
             "seq_len": self.seq_len,
             "dtype": o.dtype,
+            "partial_weights": o.allow_partial,
             "sample": o.sample,
             "seed": o.seed,
             "shard": f"{o.shard[0] + 1}/{o.shard[1]}",

@@ -20,8 +20,8 @@ from isoscope.statistics.site_statistics import SiteStatistics
 
 DENSE = 0.3
 """A slice of more than this part of a batch is reduced under a mask; a smaller one is gathered first."""
-SMALL_D = 128
-"""Up to this dimension products are taken in float64: they cost less than the calls around them."""
+SMALL_D = 256
+"""Up to this dimension products are taken in float64: such models are quick anyway, and their small spectra show every rounding."""
 SINK = 10.0
 """A body token is a sink where its norm is above so many times the median norm of its sequence."""
 

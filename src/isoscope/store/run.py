@@ -55,7 +55,8 @@ class Run:
         folder = self.path / "cells"
         if not folder.is_dir():
             return []
-        return [Cell(path).check() for path in sorted(folder.iterdir()) if not path.name.startswith(".") and (path / MANIFEST).exists()]
+        paths = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".") and (path / MANIFEST).exists()]
+        return sorted((Cell(path).check() for path in paths), key=lambda cell: str(cell.manifest.get("created", "")))
 
     def write(
         self, key: str, manifest: dict[str, Any], rows: pd.DataFrame, series: pd.DataFrame, arrays: dict[str, np.ndarray] | None
