@@ -23,11 +23,13 @@ check: $(INSTALLED)
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
-	$(RUN) -m importlinter.cli lint
+	$(RUN) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
 bench: $(INSTALLED)
 	$(RUN) benchmarks/overhead.py
 	$(RUN) benchmarks/matrix.py
+	@$(RUN) tools/fetch.py minilm
+	$(RUN) benchmarks/memory.py .cache/models/all-MiniLM-L6-v2
 
 # torch first and by its exact version: anything looser fetches gigabytes for accelerators.
 $(INSTALLED): pyproject.toml constraints.txt

@@ -12,14 +12,18 @@ from isoscope.statistics.metric import metric
 DRAWS = 100
 
 
-def _logs(points: Floats) -> tuple[Floats, Floats]:
-    """Each point's c·x along ±eigenvectors c of XᵀX, less the largest of each column, and that largest."""
+def _log_partition(points: Floats, starts: np.ndarray, weights: Floats) -> Floats:
+    """(draws, 2d) ln Z(c) along ± the eigenvectors of XᵀX, for points that lie by document and draws that weight the documents."""
     _, vectors = np.linalg.eigh(points.T @ points)
     along = points @ vectors
-    both = np.concatenate([along, -along], axis=1)
-    top = both.max(0)
-    both -= top
-    return both, top
+    logs = []
+    for _ in range(2):
+        top = along.max(0)
+        terms = np.exp(along - top)
+        by_document = terms if len(starts) == len(terms) else np.add.reduceat(terms, starts)
+        logs.append(np.log(np.maximum(weights @ by_document, np.finfo(float).tiny)) + top)
+        np.negative(along, out=along)
+    return np.concatenate(logs, axis=1)
 
 
 def _log_ratio(logs: Floats) -> Floats:
@@ -38,22 +42,21 @@ def partition_isotropy(cloud: Cloud) -> Number:
     Mu and Viswanath (2018); Arora et al. (2016).
     """
     sample = cloud.drawn
-    points = sample.points.astype(np.float64)
+    order = np.argsort(sample.unit, kind="stable")
+    documents, starts = np.unique(sample.unit[order], return_index=True)
+    points = sample.points[order].astype(np.float64)
     m, d = points.shape
-    shifted, top = _logs(points)
-    terms = np.exp(shifted)
-    value = float(_log_ratio(np.log(terms.sum(0)) + top))
-    low = high = np.nan
-    documents, owner = np.unique(sample.unit, return_inverse=True)
+    weights = np.ones((1, len(documents)))
     if len(documents) >= 3:
-        order = np.argsort(owner, kind="stable")
-        by_document = np.add.reduceat(terms[order], np.searchsorted(owner[order], np.arange(len(documents))))
-        rng = np.random.default_rng(0)
-        weights = rng.multinomial(len(documents), np.full(len(documents), 1 / len(documents)), size=DRAWS)
-        draws = _log_ratio(np.log(np.maximum(weights @ by_document, np.finfo(float).tiny)) + top)
-        low, high = (min(float(q), 0.0) for q in value + np.quantile(draws - draws.mean(), [0.025, 0.975]))
+        draws = np.random.default_rng(0).multinomial(len(documents), np.full(len(documents), 1 / len(documents)), size=DRAWS)
+        weights = np.concatenate([weights, draws])
+    value, *drawn = _log_ratio(_log_partition(points, starts, weights))
+    low = high = np.nan
+    if drawn:
+        low, high = (min(float(q), 0.0) for q in value + np.quantile(drawn - np.mean(drawn), [0.025, 0.975]))
+    lengths = np.linalg.norm(points, axis=1, keepdims=True)
+    del points
     random = np.random.default_rng(0).standard_normal((m, d))
-    random *= np.linalg.norm(points, axis=1, keepdims=True) / np.linalg.norm(random, axis=1, keepdims=True)
-    shifted, top = _logs(random)
-    null = float(_log_ratio(np.log(np.exp(shifted).sum(0)) + top))
-    return Number(value, n=m, d=d, low=low, high=high, null=null)
+    random *= lengths / np.linalg.norm(random, axis=1, keepdims=True)
+    null = float(_log_ratio(_log_partition(random, starts, weights[:1]))[0])
+    return Number(float(value), n=m, d=d, low=low, high=high, null=null)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -134,11 +133,12 @@ def _add_block(statistics: SiteStatistics, block: Any, at: int, run: int, seed: 
 
 def _by_runs(block: Any, at: int, run: int, *, directions_only: bool) -> tuple[Sums, np.ndarray]:
     """The sums of each run of rows, cut where the absolute row number says, so that a shard cuts as the whole does."""
-    first = -at % run
-    edges = sorted({0, *range(first, len(block), run), len(block)})
-    pieces = [block_sums(block[None, a:b], directions_only=directions_only) for a, b in pairwise(edges)]
-    group = np.array([(at + a) // run % GROUPS for a in edges[:-1]])
-    return Sums.chain(pieces), group
+    first = min(-at % run, len(block))
+    last = first + (len(block) - first) // run * run
+    whole = block[first:last].reshape(-1, run, block.shape[1])
+    parts = [part for part in (block[None, :first], whole, block[None, last:]) if part.shape[0] and part.shape[1]]
+    starts = [at] * bool(first) + list(range(at + first, at + last, run)) + [at + last] * (last < len(block))
+    return Sums.chain([block_sums(part, directions_only=directions_only) for part in parts]), np.array(starts) // run % GROUPS
 
 
 def say_zeros(statistics: SiteStatistics, name: str) -> None:

@@ -73,11 +73,12 @@ class Spectrum:
         documents, owner = np.unique(unit, return_inverse=True)
         if len(documents) < 3:
             return None
-        along = (points - self.mean) @ self.vectors
         order = np.argsort(owner, kind="stable")
+        along = (points[order] - self.mean) @ self.vectors
         starts = np.searchsorted(owner[order], np.arange(len(documents)))
-        firsts = np.add.reduceat(along[order], starts)
-        squares = np.add.reduceat(along[order] ** 2, starts)
+        firsts = along if len(documents) == len(along) else np.add.reduceat(along, starts)
+        along = along**2
+        squares = along if len(documents) == len(along) else np.add.reduceat(along, starts)
         counts = np.bincount(owner).astype(np.float64)
         weights = np.random.default_rng(seed).multinomial(len(documents), np.full(len(documents), 1 / len(documents)), size=DRAWS)
         weights = np.concatenate([np.ones((1, len(documents))), weights])
