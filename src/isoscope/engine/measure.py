@@ -13,7 +13,7 @@ from typing import Any
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.source import Source
 from isoscope.core.version import __version__
-from isoscope.engine.announce import check_disk, human
+from isoscope.engine.announce import check_disk, give_back, human
 from isoscope.engine.options import Options, options_from
 from isoscope.engine.progress import Progress
 from isoscope.engine.results import Results
@@ -121,7 +121,12 @@ def _run_cell(
     one.finish()
     columns, spec = one.columns(), one.spec() | {"cell": key}
     with progress.bar(f"{reference.name}: metrics", len(one.sites), "sites") as bar:
-        rows, series = tables(one.sites, columns, spec, progress=bar.advance)
+
+        def step() -> None:
+            bar.advance()
+            give_back()
+
+        rows, series = tables(one.sites, columns, spec, progress=step)
     manifest = {
         "isoscope": __version__,
         "created": datetime.now(UTC).isoformat(timespec="microseconds"),

@@ -16,7 +16,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.core.source import Source
 from isoscope.core.version import __version__
-from isoscope.engine.announce import SitePlan, forget_peak, human, peak_memory
+from isoscope.engine.announce import SitePlan, forget_peak, give_back, human, peak_memory
 from isoscope.engine.options import Options
 from isoscope.engine.stream import WINDOW_BATCHES, Cursor, Sequence, Slicer, Stream, batches, frequency_bins, last_parts
 from isoscope.models.load import load
@@ -28,7 +28,7 @@ from isoscope.statistics.site_statistics import SiteStatistics
 from isoscope.store.cell import unpack
 
 DEFAULT_SEQ_LEN = 512
-STATIC_ROWS = 4096
+STATIC_ROWS = 1024
 
 
 class Pass:
@@ -132,6 +132,7 @@ class Pass:
             batched = list(batches(window, self.batch_tokens))
             for batch, last in zip(batched, last_parts(batched), strict=True):
                 self._measure(batch, last)
+                give_back()
             yield
 
     def _measure(self, batch: list[Sequence], last: np.ndarray) -> None:
@@ -167,6 +168,7 @@ class Pass:
         if self.options.shard[0] == 0:
             for site, table in self.static_tables().items():
                 self.sites[site] = self._static(site, table)
+                give_back()
         self.sites = dict(sorted(self.sites.items(), key=lambda pair: pair[0].order))
 
     def _static(self, site: Site, table: Tensor) -> SiteStatistics:

@@ -178,7 +178,8 @@ def _products(x: Block, drop: np.ndarray, shift: Floats) -> tuple[Floats, np.nda
         y[drop] = 0
         return y.sum(0, dtype=np.float64), y.T @ y  # numpy sees that both are one matrix and does half the work
     xp = namespace(x)
-    y = x - xp.as_tensor(shift, dtype=x.dtype, device=x.device)
+    y = _scratch(x)
+    xp.sub(x, xp.as_tensor(shift, dtype=x.dtype, device=x.device), out=y)
     if len(drop):
         y.index_fill_(0, xp.as_tensor(drop, device=x.device), 0)
     total = y.new_ones(len(y)) @ y
@@ -191,3 +192,13 @@ def _products(x: Block, drop: np.ndarray, shift: Floats) -> tuple[Floats, np.nda
         outer[i : i + width, i:] = part
         outer[i + width :, i : i + width] = part[:, width:].T
     return to_host(total), outer.cpu().numpy()
+
+
+_KEPT: list[Block] = []
+
+
+def _scratch(x: Block) -> Block:
+    """Room for a block like x, kept from call to call: fresh memory costs more than the subtraction that fills it."""
+    if not _KEPT or _KEPT[0].shape[1] != x.shape[1] or len(_KEPT[0]) < len(x) or _KEPT[0].dtype != x.dtype or _KEPT[0].device != x.device:
+        _KEPT[:] = [x.new_empty(x.shape)]
+    return _KEPT[0][: len(x)]
