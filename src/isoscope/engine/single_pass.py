@@ -198,8 +198,10 @@ class Pass:
         gc.collect()
         forget_peak()
         ids = torch.full((self.options.batch_size, self.seq_len), 1, dtype=torch.long, device=self.model.device)
+        mask = torch.ones_like(ids)
+        mask[0, 1:] = 0  # with padding, as batches have it: a mask of its own takes memory too
         with torch.inference_mode():
-            self.model.base(**self.model.family.feed(self.model.base, ids, torch.ones_like(ids)))
+            self.model.base(**self.model.family.feed(self.model.base, ids, mask))
         return peak_memory() + sum(plan.memory() for plan in self._plans()) + self._working()
 
     def _working(self) -> int:

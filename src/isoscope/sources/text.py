@@ -38,12 +38,12 @@ class TextSource:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over the files' suffixes, sizes and bytes in order, and over the column where there are columns."""
+        """SHA-256 over the files' relative names (items are named by them), sizes and bytes in order, and over the column."""
         digest = hashlib.sha256()
         if any(path.suffix.lower() != ".txt" for path in self.files):
             digest.update(f"column {self.column or 'text'}\n".encode())
-        for path in self.files:
-            digest.update(f"{path.suffix.lower()} {path.stat().st_size}\n".encode())
+        for path, label in zip(self.files, self.labels, strict=True):
+            digest.update(f"{label} {path.stat().st_size}\n".encode())
             with path.open("rb") as file:
                 while block := file.read(1 << 20):
                     digest.update(block)
