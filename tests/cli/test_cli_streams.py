@@ -55,7 +55,9 @@ def test_standard_output_that_is_full(good_run):
 def test_ctrl_c(gpt2, paragraphs, tmp_path):
     """Interrupted while it measures: 130, one sentence, and the state that was saved is gone on from."""
     words = ("measure", gpt2, "--data", paragraphs, "--out", tmp_path / "run", "--save-every", "0", "--batch-size", "1", "--seq-len", "2")
-    with subprocess.Popen(command(*words, *FAST), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    # A shell's background job, which this may be, has its children ignore the signal; a user's command does not.
+    with subprocess.Popen(command(*words, *FAST), preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **pipes) as running:
         until = time.monotonic() + 60
         while not list(tmp_path.glob("run/partial/*.safetensors")) and time.monotonic() < until and running.poll() is None:
             time.sleep(0.02)

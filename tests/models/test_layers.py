@@ -21,7 +21,10 @@ def compare(folder, texts, out, *, tolerance, seq_len=64, policies=("all", "no-s
     sequences = sequences_of(loaded, open_source(str(texts)), seq_len)
     states = hidden_states(loaded, sequences)
     measured = table[table["kind"].isin(["hidden", "final"])]
-    assert {(r.stack, r.kind, r.layer) for r in measured.itertuples()} == set(states)
+    sites = {(r.stack, r.kind, r.layer) for r in measured.itertuples()}
+    assert sites <= set(states)
+    assert len(sites) == (len(options["layers"].split(",")) if "layers" in options else len(states))
+    states = {site: found for site, found in states.items() if site in sites}
     compared = 0
     for (stack, kind, layer), found in states.items():
         for policy in policies:
@@ -114,12 +117,12 @@ def test_smollm2_on_the_embedded_text(smollm2, tmp_path):
     """A real decoder with massive activations, from a GGUF file: each layer within 1e-5 of brute force."""
     compare(
         smollm2,
-        _start_of_the_embedded_text(tmp_path, 24),
+        _start_of_the_embedded_text(tmp_path, 32),
         tmp_path / "run",
         tolerance=1e-5,
         seq_len=128,
         policies=("all", "body"),
-        layers="0,1,2,10,15,20,29,30,final",
+        layers="0,1,15,30,final",
     )
 
 
