@@ -205,9 +205,10 @@ class Pass:
         return peak_memory() + sum(plan.memory() for plan in self._plans()) + self._working()
 
     def _working(self) -> int:
-        """What reducing one state takes for a moment: shifted rows, their products, the squares of a tile."""
+        """What reducing one state takes for a moment: shifted rows, their products, and a full sample while it is cut to size."""
         widest = max(self.shapes[site] for site in self.sites)
-        return 4 * self.batch_tokens * widest + 8 * widest**2
+        cut = 3 * self.options.sample + 2 * self.batch_tokens if self.options.sample else 0
+        return 4 * (self.batch_tokens + cut) * widest + 8 * widest**2
 
     def notes(self) -> list[str]:
         """What a user should know before it starts."""
