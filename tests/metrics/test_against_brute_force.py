@@ -105,7 +105,7 @@ def test_all_metrics_of_one_cloud(make):
 
 @pytest.fixture(params=[1, 2], ids=["one thread", "two threads"])
 def threads(request):
-    """What torch tensors are reduced with depends on the number of torch's threads."""
+    """Torch on one thread and on two must give the same numbers."""
     before = torch.get_num_threads()
     torch.set_num_threads(request.param)
     yield request.param

@@ -29,6 +29,7 @@ from isoscope.store.cell import unpack
 
 DEFAULT_SEQ_LEN = 512
 STATIC_ROWS = 1024
+PAGE = 1024
 
 
 class Pass:
@@ -196,6 +197,8 @@ class Pass:
     def memory(self) -> int:
         """The peak to expect: what the process holds, a forward pass of the largest batch (tried here) and the statistics."""
         gc.collect()
+        for weight in self.model.whole.parameters():
+            weight.detach().reshape(-1)[::PAGE].sum()  # a file's weights come into memory when they are read: read a bit of every page
         forget_peak()
         ids = torch.full((self.options.batch_size, self.seq_len), 1, dtype=torch.long, device=self.model.device)
         mask = torch.ones_like(ids)

@@ -45,43 +45,66 @@ class Sample:
 
     def __init__(self, d: int, k: int = 4096) -> None:
         self.d, self.k = d, k
-        self._parts: list[tuple[Hashes, np.ndarray, Hashes, np.ndarray, np.ndarray]] = []
+        room = max(1, 2 * k)  # taken once: what is drawn point by point would leave the heap in pieces
+        self._columns: tuple[np.ndarray, ...] = (
+            np.empty(room, np.uint64),
+            np.empty((room, d), np.float32),
+            np.empty(room, np.uint64),
+            np.empty(room, np.int64),
+            np.empty(room, np.int16),
+        )
         self._held = 0
+        self._sorted = True
         self._limit = np.uint64(2**64 - 1)
 
     def update(self, points: Block, hashes: Hashes, unit: Hashes, index: np.ndarray, slice: np.ndarray) -> None:
         """Offer points (n, d) with their hash, item, index and slice (a negative slice is not a point)."""
         keep = np.flatnonzero((hashes <= self._limit) & (slice >= 0))
-        if not len(keep):
-            return
-        chosen = (
-            points[keep]
-            if isinstance(points, np.ndarray)
-            else points[namespace(points).as_tensor(keep, device=points.device)].cpu().numpy()
-        )
-        self._push(hashes[keep], chosen.astype(np.float32), unit[keep], index[keep].astype(np.int64), slice[keep].astype(np.int16))
+        while len(keep):
+            now, keep = np.split(keep, [len(self._columns[0]) - self._held])
+            chosen = (
+                points[now]
+                if isinstance(points, np.ndarray)
+                else points[namespace(points).as_tensor(now, device=points.device)].float().cpu().numpy()
+            )
+            self._push(hashes[now], chosen, unit[now], index[now], slice[now])
+            keep = keep[hashes[keep] <= self._limit]
 
     def _push(self, *part: np.ndarray) -> None:
-        self._parts.append(part)  # type: ignore[arg-type]
-        self._held += len(part[0])
-        if self._held > 2 * self.k:
-            self._shrink()
+        """Add points that fit into the room that is left."""
+        end = self._held + len(part[0])
+        for column, values in zip(self._columns, part, strict=True):
+            column[self._held : end] = values
+        self._held, self._sorted = end, False
+        if end == len(self._columns[0]):
+            self._cut()
 
-    def _shrink(self) -> None:
-        columns = [np.concatenate(column) for column in zip(*self._parts, strict=True)]
-        order = np.lexsort((columns[3], columns[2], columns[0]))[: self.k]
-        self._parts = [tuple(column[order] for column in columns)]  # type: ignore[list-item]
+    def _order(self) -> np.ndarray:
+        hashes, _, unit, index, _ = self._columns
+        return np.lexsort((index[: self._held], unit[: self._held], hashes[: self._held]))[: self.k]
+
+    def _cut(self) -> None:
+        """Keep the k smallest, moving no more points than must move."""
+        if self._held <= self.k:
+            return
+        order = self._order()
+        stays = np.zeros(self._held, dtype=bool)
+        stays[order] = True
+        free, moved = np.flatnonzero(~stays[: self.k]), self.k + np.flatnonzero(stays[self.k :])
+        if self.k:
+            self._limit = self._columns[0][order[-1]]
+        for column in self._columns:
+            column[free] = column[moved]
         self._held = len(order)
-        if len(order) == self.k and self.k:
-            self._limit = columns[0][order[-1]]
 
     def _column(self, i: int) -> np.ndarray:
-        if len(self._parts) != 1 or self._held > self.k:
-            if not self._parts:
-                kinds = (np.uint64, np.float32, np.uint64, np.int64, np.int16)
-                self._parts = [tuple(np.zeros((0, self.d) if i == 1 else 0, kind) for i, kind in enumerate(kinds))]  # type: ignore[list-item]
-            self._shrink()
-        return self._parts[0][i]
+        if not self._sorted:
+            self._cut()
+            order = self._order()
+            for column in self._columns:
+                column[: self._held] = column[order]
+            self._sorted = True
+        return self._columns[i][: self._held]
 
     @property
     def hashes(self) -> Hashes:
@@ -115,14 +138,14 @@ class Sample:
         """The sample of both streams; neither is changed."""
         merged = Sample(self.d, min(self.k, other.k))
         for part in (self, other):
-            merged._push(part.hashes, part.points, part.unit, part.index, part.slice)
+            merged.update(part.points, part.hashes, part.unit, part.index, part.slice)
         return merged
 
     def join(self, chosen: list[int]) -> Sample:
         """The part of the sample that lies in the chosen slices: still uniform, over them."""
         keep = np.isin(self.slice, chosen)
         joined = Sample(self.d, self.k)
-        joined._push(self.hashes[keep], self.points[keep], self.unit[keep], self.index[keep], self.slice[keep])
+        joined.update(self.points[keep], self.hashes[keep], self.unit[keep], self.index[keep], self.slice[keep])
         return joined
 
     def state(self) -> dict[str, np.ndarray]:
@@ -134,5 +157,5 @@ class Sample:
     def from_state(cls, state: dict[str, np.ndarray]) -> Sample:
         """The inverse of `state`."""
         self = cls(*(int(value) for value in state["k"]))
-        self._push(state["hashes"], state["points"], state["unit"], state["index"], state["slice"])
+        self.update(state["points"], state["hashes"], state["unit"], state["index"], state["slice"])
         return self

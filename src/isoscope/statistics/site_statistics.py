@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 
 from isoscope.core import slice as slices
@@ -34,7 +36,7 @@ class SiteStatistics:
         chosen = [i for i in chosen if self.moments[i].n]
         if not chosen:
             return None
-        moments = self.moments[chosen[0]]
+        moments = copy(self.moments[chosen[0]])  # a cloud's spectra live and die with the cloud
         for i in chosen[1:]:
             moments = moments.merge(self.moments[i])
         groups = self.groups.join(chosen) if self.groups is not None else None
