@@ -29,8 +29,9 @@ def measure(threads: int, repeats: int) -> dict[str, list[float]]:
     from transformers import BertConfig, BertModel
 
     from isoscope.engine.stream import Sequence, Slicer
+    from isoscope.models.family import Stack
+    from isoscope.models.piece import Piece, Positions
     from isoscope.models.tap import Tap, absorb
-    from isoscope.models.tokens import Tokens
     from isoscope.statistics.site_statistics import SiteStatistics
 
     torch.set_num_threads(threads)
@@ -38,11 +39,11 @@ def measure(threads: int, repeats: int) -> dict[str, list[float]]:
     rng = np.random.default_rng(0)
     special = np.zeros(512, dtype=bool)
     special[[0, -1]] = True
-    batch = [Sequence(Tokens(rng.integers(1000, 30000, 512), special, 0), i, i) for i in range(8)]
-    ids = torch.tensor(np.stack([sequence.tokens.ids for sequence in batch]))
+    batch = [Sequence(Piece(rng.integers(1000, 30000, 512), 512, special=special), i, i) for i in range(8)]
+    ids = torch.tensor(np.stack([sequence.piece.data for sequence in batch]))
     mask = torch.ones_like(ids)
     slicer = Slicer((), 512)
-    layout = slicer.layout(batch, np.ones(8, dtype=bool), 0)
+    layout = slicer.layout(batch, np.ones(8, dtype=bool), 0, [Positions(special)] * 8, 512)
     shares: dict[str, list[float]] = {name: [] for name in SETTINGS}
     sites = {name: {} for name in SETTINGS}
     with threadpool_limits(threads), torch.inference_mode():
@@ -55,7 +56,7 @@ def measure(threads: int, repeats: int) -> dict[str, list[float]]:
                         found[site] = SiteStatistics(768, slicer.names, **wanted)
                     absorb(found[site], tensor, layout, site, "bert")
 
-                tap = Tap({"encoder": model}, receive)
+                tap = Tap({"encoder": Stack(model)}, receive)
                 tap.begin()
                 started = time.perf_counter()
                 with tap.attached():

@@ -15,7 +15,7 @@ _WORDS = """the of and to a in that is was it for with as his on be at by i this
 WORDS = _WORDS.split()
 
 
-def _tokenizer(folder: Path, *, around: bool) -> None:
+def word_tokenizer(folder: Path, *, around: bool) -> None:
     """Words of the embedded text; `around` puts [CLS] and [SEP] around a sequence, as BERT has them."""
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
@@ -79,7 +79,7 @@ def small_models(tmp_path_factory):
                 for parameter in model.parameters():
                     parameter.add_(torch.randn_like(parameter) * 0.2)
             model.save_pretrained(folder)
-            _tokenizer(folder, around=name in ("bert", "albert", "t5"))
+            word_tokenizer(folder, around=name in ("bert", "albert", "t5"))
             made[name] = folder
         return made[name]
 

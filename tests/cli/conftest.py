@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from tests.cli.calling import isoscope
-from tests.conftest import WORDS
-from tests.conftest import _tokenizer as save_tokenizer
+from tests.conftest import WORDS, word_tokenizer
 
 FAST = ("--quiet", "--threads", "1")
 
@@ -23,7 +22,7 @@ def saved(model, folder: Path, *, around: bool) -> Path:
         for parameter in model.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.2 + (parameter.ndim == 1))
     model.save_pretrained(folder)
-    save_tokenizer(folder, around=around)
+    word_tokenizer(folder, around=around)
     return folder
 
 

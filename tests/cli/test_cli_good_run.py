@@ -128,7 +128,7 @@ def test_the_report(good_run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("what", "name"), [("metrics", "mean_cosine"), ("families", "encoder"), ("sources", "text"), ("figures", "layer_profile")]
+    ("what", "name"), [("metrics", "mean_cosine"), ("families", "DeBERTa-v2"), ("sources", "text"), ("figures", "layer_profile")]
 )
 def test_list(what, name):
     rows = strict(isoscope("list", what, "--json").worked().out)

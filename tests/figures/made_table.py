@@ -99,3 +99,51 @@ def made_table(
                     top = metrics_at(layer / depth, d, 20_000, trained, policy)["top_share"][0]
                     points += series_rows(site, layer / depth, d, top, policy)
     return tidy(rows, TABLE_COLUMNS), tidy(points, SERIES_COLUMNS)
+
+
+ZOO: dict[str, tuple[str, str, dict[str, int], list[int]]] = {
+    "gpt2": ("text", "decoder", {"decoder": 13}, [768]),
+    "org/bert-base-uncased": ("text", "encoder", {"encoder": 13}, [768]),
+    "t5-base": ("text", "encoder_decoder", {"encoder": 13, "decoder": 13}, [768]),
+    "org/llama-30": ("text", "decoder", {"decoder": 31}, [2048]),
+    "untrained:gpt2": ("text", "decoder", {"decoder": 13}, [768]),
+    "canine-s": ("characters", "canine", {"characters": 3, "encoder": 13}, [768]),
+    "byt5-small": ("characters", "byt5", {"encoder": 13, "decoder": 5}, [1472]),
+    "wav2vec2-base": ("speech", "wav2vec2", {"encoder": 13}, [768]),
+    "whisper-base": ("speech", "whisper", {"encoder": 7, "decoder": 7}, [512]),
+    "hubert-large": ("speech", "wav2vec2", {"encoder": 25}, [1024]),
+    "org/vit-base-patch16-224": ("images", "vision_transformer", {"encoder": 13}, [768]),
+    "mit-b2": ("images", "hierarchical", {"encoder": 17}, [64, 128, 320, 512]),
+    "resnet-50": ("images", "convolution", {"backbone": 17}, [256, 512, 1024, 2048]),
+    "convnext-tiny": ("images", "convolution", {"backbone": 19}, [96, 192, 384, 768]),
+}
+"""Models of every group: modality, family, sites a stack, dimensions by stage."""
+
+AROUND = {"before_norm": 0.05, "after_norm": 0.02, "before_activation": 0.02, "after_activation": 0.33, "map": 0.3}
+
+
+def made_zoo(names: list[str] | None = None) -> pd.DataFrame:
+    """A table of models of all five groups, whose drift and cosine wander as those of real models do; the seed is fixed."""
+    rows: list[dict[str, object]] = []
+    for i, (model, (modality, family, stacks, dims)) in enumerate(ZOO.items()):
+        if names is not None and model not in names:
+            continue
+        rng = np.random.default_rng(i)
+        for stack, sites in stacks.items():
+            who = {"model": model, "revision": "main", "modality": modality, "family": family, "stack": stack}
+            walk = rng.normal(0.03, 0.06, sites).cumsum() * (0.2 if model.startswith("untrained:") else 1)
+            cosine = np.clip(0.08 + 0.07 * i % 0.4 + np.abs(walk), 0.005, 0.97)
+            norm = 5 + 3 * np.abs(rng.normal(0.5, 1.0, sites).cumsum()) + 20 * cosine
+            for layer in range(sites):
+                d = dims[layer * len(dims) // sites]
+                kinds = {"hidden": 0.0} | (AROUND if family == "convolution" else {})
+                kinds |= {"final": -0.1} if family in ("decoder", "encoder_decoder") and layer == sites - 1 else {}
+                for kind, more in kinds.items():
+                    for k, policy in enumerate(POLICIES):
+                        value = float(np.clip(cosine[layer] * (1 - 0.1 * k) + more, -0.02, 0.99))
+                        numbers = {"mean_cosine": (value, 0.03), "drift_norm": (float(norm[layer]) * (1 - 0.05 * k), 0.4)}
+                        numbers |= {"drift_ratio": (value * float(rng.uniform(0.8, 1)), 0.02)}
+                        for metric, (number, half) in numbers.items():
+                            site = who | {"kind": kind, "layer": layer, "policy": policy, "metric": metric, "value": number}
+                            rows.append(site | {"low": number - half, "high": number + half, "n": 20_000, "d": d, "null": 0.0})
+    return tidy(rows, TABLE_COLUMNS)

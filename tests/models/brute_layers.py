@@ -3,12 +3,14 @@
 import numpy as np
 import torch
 
+from isoscope.models.piece import Piece
+
 
 def sequences_of(loaded, source, seq_len):
     """(item, ids, special) of every sequence of a source, in order."""
-    from isoscope.models.tokens import encode
+    from isoscope.models.readers.text import encode
 
-    return [(item.id, s.ids, s.special) for item in source.items() for s in encode(loaded.tokenizer, item.content, seq_len)]
+    return [(item.id, s.data, s.special) for item in source.items() for s in encode(loaded.processor, item.content, seq_len)]
 
 
 def hidden_states(loaded, sequences):
@@ -26,11 +28,12 @@ def hidden_states(loaded, sequences):
 
     from isoscope.models.blocks import find_blocks
 
-    handles = [find_blocks(stack, name)[-1].register_forward_hook(catch(name)) for name, stack in stacks.items()]
+    blocks = {name: find_blocks(stack.module, name, stack.blocks) for name, stack in stacks.items()}
+    handles = [found[-1][1].register_forward_hook(catch(name)) for name, found in blocks.items()]
     with torch.inference_mode():
-        for _, ids, _ in sequences:
-            tokens = torch.from_numpy(ids)[None]
-            output = base(**loaded.family.feed(base, tokens, torch.ones_like(tokens)), output_hidden_states=True)
+        reader = loaded.family.reader(loaded, None)
+        for _, ids, special in sequences:
+            output = base(**reader.feed([Piece(ids, len(ids), special=special)]).arguments, output_hidden_states=True)
             for name in stacks:
                 key = "hidden_states" if len(stacks) == 1 else f"{name}_hidden_states"
                 states = list(output[key])

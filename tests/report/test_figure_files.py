@@ -17,13 +17,14 @@ def test_each_format_is_what_it_says(tables, tmp_path):
     own = table[(table["model"] == SIX) & table["metric"].isin(["mean_cosine", "drift_ratio"])]
     written = write_figures(own, series.iloc[:0], tmp_path / "figures")
     names = {path.name for path in written}
-    assert {f"{name}.{ending}" for name in ("layer_profile", "drift_and_cosine", "policy_difference") for ending in STARTS} == names
+    drawn = {"layer_profile", "drift_and_cosine", "policy_difference", "token_models", "drift_spearman", "drift_pearson", "isotropic_level"}
+    assert {f"{name}.{ending}" for name in drawn for ending in STARTS} == names
     for path in written:
         assert path.read_bytes().startswith(STARTS[path.suffix[1:]])
-    drawn = (tmp_path / "figures" / "layer_profile.svg").read_text()
-    assert "mean_cosine" in drawn
-    assert "drift_ratio" in drawn
-    assert ">tokens: all<" in drawn
+    profile = (tmp_path / "figures" / "layer_profile.svg").read_text()
+    assert "mean_cosine" in profile
+    assert "drift_ratio" in profile
+    assert ">tokens: all<" in profile
     assert ">tokens: all<" not in (tmp_path / "figures" / "policy_difference.svg").read_text()
 
 

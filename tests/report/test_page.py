@@ -56,19 +56,22 @@ def reader(page_text) -> Reader:
     return Reader(page_text)
 
 
-def unpacked(reader: Reader, name: str) -> pd.DataFrame:
-    text = gzip.decompress(base64.b64decode(reader.script(f"packed-{name}"))).decode()
-    return pd.read_csv(io.StringIO(text))
+def unpacked(reader: Reader, name: str) -> str:
+    return gzip.decompress(base64.b64decode(reader.script(f"packed-{name}"))).decode()
+
+
+def charts_of(reader: Reader) -> list[dict]:
+    return json.loads(unpacked(reader, "charts"))
 
 
 @pytest.mark.parametrize(("name", "columns"), [("table", TABLE_COLUMNS), ("series", SERIES_COLUMNS)])
 def test_csv_is_the_table_to_the_last_digit(reader, tables, name, columns):
     truth = tables[0] if name == "table" else tables[1]
-    pd.testing.assert_frame_equal(unpacked(reader, name).astype(columns), truth, check_exact=True)
+    pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(unpacked(reader, name))).astype(columns), truth, check_exact=True)
 
 
 def test_charts_hold_the_numbers_of_the_table(reader, tables):
-    charts = json.loads(reader.script("charts"))
+    charts = charts_of(reader)
     chart = next(chart for chart in charts if chart["title"] == "effective_rank")
     (rows,) = chart["datasets"].values()
     table = tables[0]
@@ -80,7 +83,7 @@ def test_charts_hold_the_numbers_of_the_table(reader, tables):
 
 
 def test_every_panel_has_its_chart(reader):
-    charts = json.loads(reader.script("charts"))
+    charts = charts_of(reader)
     placed = [int(attributes["data-chart"]) for _, attributes in reader.tags if "data-chart" in attributes]
     assert placed == list(range(len(charts)))
     assert not any("$schema" in chart for chart in charts)
@@ -140,9 +143,8 @@ def test_hostile_names_stay_text(page_text, hostile_text):
     for _, attributes in hostile.tags:
         assert not any(key.startswith("on") for key in attributes)
     assert "</script><script>alert(1)</script>" in hostile.text
-    charts = hostile.script("charts")
-    assert not set("<>&\u2028") & set(charts)
-    names = {row["line"] for chart in json.loads(charts) for rows in chart["datasets"].values() for row in rows if "line" in row}
+    assert not set("<>&\u2028") & set(hostile.script("packed-charts"))
+    names = {row["line"] for chart in charts_of(hostile) for rows in chart["datasets"].values() for row in rows if "line" in row}
     assert "</script><script>alert(1)</script>" in names
     assert html.escape("</title><script>alert(4)</script>") in hostile_text
 
@@ -156,5 +158,5 @@ def test_unknown_metric_is_shown_all_the_same(tables):
     table, series = tables
     own = table[(table["metric"] == "mean_norm") & (table["model"] == THIRTY)].assign(metric="my_metric")
     found = Reader(page(own, series.iloc[:0], []))
-    assert [chart["title"] for chart in json.loads(found.script("charts"))] == ["my_metric"]
+    assert [chart["title"] for chart in charts_of(found)] == ["my_metric"]
     assert "Not defined in this installation." in found.text

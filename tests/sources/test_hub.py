@@ -1,13 +1,22 @@
-"""The hub's grammar and its sentences. No hub is reached: a stand-in client shows which arguments it is given."""
+"""The hub's grammar and its sentences. No hub is reached: a stand-in client shows which arguments it is given, and the real one reads
+datasets that lie here, in every form in which the hub holds clips and images."""
 
+import io
 import sys
+import tarfile
+import zipfile
 from types import SimpleNamespace
 
+import numpy as np
+import PIL.Image
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import soundfile
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.sources import open_source
-from isoscope.sources.hub import HubText
+from isoscope.sources.hub import HubSource
 
 
 @pytest.fixture
@@ -82,12 +91,110 @@ def test_the_grammar(spec, sentence):
 
 
 def test_the_real_client_streams_a_local_folder(tmp_path):
-    pytest.importorskip("datasets", reason="the extra isoscope[datasets] is not installed")
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     pq.write_table(pa.table({"text": ["one", "", "three"], "n": [1, 2, 3]}), tmp_path / "train.parquet")
-    items = HubText(str(tmp_path), None, None, "train", "main").items()
+    items = HubSource(str(tmp_path), None, None, "train", "main").items()
     assert [(item.id.rpartition("#")[2], item.content) for item in items] == [("0", "one"), ("2", "three")]
     with pytest.raises(IsoscopeError, match=r"could not be read from the hub \(Bad split: nosplit"):
-        list(HubText(str(tmp_path), None, None, "nosplit", "main").items())
+        list(HubSource(str(tmp_path), None, None, "nosplit", "main").items())
+
+
+def wav(value, rate=8_000):
+    """A clip that is told by its height."""
+    buffer = io.BytesIO()
+    soundfile.write(buffer, np.full(80, value), rate, format="WAV", subtype="FLOAT")
+    return buffer.getvalue()
+
+
+def png(value):
+    buffer = io.BytesIO()
+    PIL.Image.new("L", (4, 4), value).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def cells(*contents):
+    return [None if content is None else {"bytes": content, "path": None} for content in contents]
+
+
+def parquet(folder, table):
+    """As `push_to_hub` writes it, the types of the columns in the file's metadata."""
+    import datasets
+
+    dataset = datasets.Dataset.from_dict(table)
+    for column, kind in (("voice", datasets.Audio()), ("other", datasets.Audio()), ("view", datasets.Image())):
+        if column in table:
+            dataset = dataset.cast_column(column, kind)
+    pq.write_table(dataset.data.table, folder / "train.parquet")
+
+
+def values(source):
+    """What each item holds, by the number of its row."""
+    found = {}
+    for item in source.items():
+        if source.modality == "speech":
+            assert (item.content.rate, item.content.samples.shape) == (8_000, (80,))
+            found[int(item.id.rpartition("#")[2])] = round(float(item.content.samples[0]), 6)
+        else:
+            assert item.content.mode == "RGB"
+            found[int(item.id.rpartition("#")[2])] = item.content.getpixel((0, 0))[0]
+    return found
+
+
+def local(folder, modality, column=None):
+    return HubSource(str(folder), column, None, "train", "main", modality)
+
+
+def test_columns_are_chosen_by_their_type(tmp_path):
+    table = {"n": [1, 2, 3], "voice": cells(wav(0.25), None, wav(0.5)), "view": cells(png(10), png(20), None)}
+    parquet(tmp_path, table)
+    assert values(local(tmp_path, "speech")) == {0: 0.25, 2: 0.5}
+    assert values(local(tmp_path, "images")) == {0: 10, 1: 20}
+    assert values(local(tmp_path, "images", "view")) == {0: 10, 1: 20}
+    assert len({local(tmp_path, modality).fingerprint for modality in ("text", "speech", "images")}) == 3
+    with pytest.raises(
+        IsoscopeError, match=r"has no column 'vew', did you mean view; its columns are n, voice, view: choose one with --column"
+    ):
+        next(local(tmp_path, "images", "vew").items())
+    parquet(tmp_path, table | {"other": cells(wav(0.1), wav(0.2), wav(0.3))})
+    with pytest.raises(IsoscopeError, match=r"has no column 'audio'; its columns are voice, other: choose one with --column"):
+        next(local(tmp_path, "speech").items())
+    assert values(local(tmp_path, "speech", "other")) == {0: 0.1, 1: 0.2, 2: 0.3}
+
+
+def test_a_column_without_a_type_is_found_by_its_name(tmp_path):
+    pq.write_table(pa.table({"image": cells(png(7), png(8)), "n": [1, 2]}), tmp_path / "train.parquet")
+    assert values(local(tmp_path, "images")) == {0: 7, 1: 8}
+    with pytest.raises(IsoscopeError, match=r"has no column 'audio'; its columns are image, n"):
+        next(local(tmp_path, "speech").items())
+
+
+@pytest.mark.parametrize(
+    ("modality", "make", "ending", "expected"),
+    [("speech", wav, "wav", {0: 0.25, 1: 0.5}), ("images", lambda value: png(int(value * 100)), "png", {0: 25, 1: 50})],
+)
+@pytest.mark.parametrize("form", ["folder", "zip", "tar"])
+def test_files_on_the_hub(tmp_path, modality, make, ending, expected, form):
+    """Loose files, which the client hands over as paths, files in an archive, and WebDataset's tar files."""
+    files = {f"a.{ending}": make(0.25), f"b.{ending}": make(0.5)}
+    if form == "folder":
+        (tmp_path / "train").mkdir()
+        for name, raw in files.items():
+            (tmp_path / "train" / name).write_bytes(raw)
+    elif form == "zip":
+        with zipfile.ZipFile(tmp_path / "train.zip", "w") as archive:
+            for name, raw in files.items():
+                archive.writestr(name, raw)
+    else:
+        with tarfile.open(tmp_path / "train.tar", "w") as archive:
+            for name, raw in files.items():
+                entry = tarfile.TarInfo(name)
+                entry.size = len(raw)
+                archive.addfile(entry, io.BytesIO(raw))
+    assert values(local(tmp_path, modality)) == expected
+
+
+def test_a_damaged_cell_is_named_by_its_row(tmp_path):
+    parquet(tmp_path, {"voice": cells(wav(0.25), b"no sound"), "view": cells(png(1), png(2)[:-20])})
+    with pytest.raises(IsoscopeError, match=r"/train#1 is not a readable sound file"):
+        list(local(tmp_path, "speech").items())
+    with pytest.raises(IsoscopeError, match=r"/train#1 is damaged or cut short"):
+        list(local(tmp_path, "images").items())

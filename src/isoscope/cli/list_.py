@@ -35,7 +35,7 @@ def run(
 
     table = Table(box=box.SIMPLE_HEAD)
     for name in rows[0]:
-        table.add_column(name, overflow="fold", no_wrap=name == "name")
+        table.add_column(name, overflow="fold", no_wrap=name in ("name", "family", "modality"))
     for row in rows:
         table.add_row(*(str(value) for value in row.values()))
     Console(markup=False, emoji=False).print(table)
@@ -52,7 +52,18 @@ def _metrics() -> list[dict[str, str]]:
 def _families() -> list[dict[str, str]]:
     from isoscope.models.family import families
 
-    return [{"name": family.name, "modality": family.modality, "covers": family.about} for family in families()]
+    return [
+        {
+            "name": title,
+            "family": family.name,
+            "modality": family.modality,
+            "loads from": ", ".join(family.loads),
+            "verified on": verified,
+            "attention": "no",
+        }
+        for family in families()
+        for title, verified in family.covers.items()
+    ]
 
 
 def _sources() -> list[dict[str, str]]:

@@ -15,16 +15,30 @@ def run(
         ),
     ],
     data: Annotated[
-        str, typer.Option(help="`embedded`, a file or glob of .txt, .jsonl or .parquet, `-` for standard input, or hf:NAME?split=….")
-    ] = "embedded",
+        list[str] | None,
+        typer.Option(
+            help="`embedded` (the default), files, folders or globs of text, clips or images, `-` for standard input, or hf:NAME?split=…. "
+            "May be repeated: a model reads the first of its modality; NAME=SOURCE is for the model of that name."
+        ),
+    ] = None,
     out: Annotated[str, typer.Option(help="The run's folder. What it already holds is not computed again.")] = "isoscope-run",
     column: Annotated[str | None, typer.Option(help="The field of a .jsonl or .parquet that holds the text.")] = None,
     layers: Annotated[
         str, typer.Option(help="Which layers: numbers, ranges, negative from the end, and final, input, output (0,4,8-12,-1,final).")
     ] = "all",
-    max_tokens: Annotated[int | None, typer.Option(help="Stop at the sequence that reaches so many tokens.")] = None,
-    seq_len: Annotated[int | None, typer.Option(help="The longest sequence, in tokens; 512 or what the model takes.")] = None,
-    batch_size: Annotated[int, typer.Option(help="Sequences of full length at a time; shorter ones come in larger batches.")] = 8,
+    max_tokens: Annotated[
+        int | None, typer.Option(help="Stop at the sequence that reaches so many tokens (of speech frames, of images images).")
+    ] = None,
+    max_items: Annotated[int | None, typer.Option(help="Stop after so many documents, clips or images.")] = None,
+    maps: Annotated[
+        str, typer.Option(help="Vectors of an image's map: per-position, per-image (the whole map is one vector) or both.")
+    ] = "per-position",
+    seq_len: Annotated[
+        int | None, typer.Option(help="The longest sequence, in tokens or frames; 512 tokens, 30 s, or what the model takes.")
+    ] = None,
+    batch_size: Annotated[
+        int, typer.Option(help="Sequences of full length, or images, at a time; shorter sequences come in larger batches.")
+    ] = 8,
     dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps or xpu; cuda:1 for one of several.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="Threads on the CPU; all of them by default.")] = None,
@@ -51,6 +65,8 @@ def run(
 
     `isoscope measure gpt2 untrained:gpt2 --data 'corpus/*.txt' --max-tokens 200000 --out runs/gpt2`
 
+    `isoscope measure whisper-tiny dinov2-small resnet-50 --data clips/ --data photographs/ --out runs/senses`
+
     `isoscope measure model.gguf --data wiki.parquet --column body --shard 1/4 --out runs/part1`
     """
     from isoscope.engine.measure import measure
@@ -58,12 +74,14 @@ def run(
 
     results = measure(
         models,
-        data,
+        data or "embedded",
         out,
         column=column,
         quiet=quiet,
         layers=layers,
         max_tokens=max_tokens,
+        max_items=max_items,
+        maps=maps,
         seq_len=seq_len,
         batch_size=batch_size,
         dtype=dtype,

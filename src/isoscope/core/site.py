@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-KINDS = ("input_embedding", "hidden", "final", "output_embedding")
+KINDS = (
+    "input_embedding",
+    "before_norm",
+    "after_norm",
+    "before_activation",
+    "after_activation",
+    "hidden",
+    "map",
+    "final",
+    "output_embedding",
+)
 """Every kind of site, in the order in which a table lists them."""
 
 
@@ -13,7 +23,8 @@ class Site:
     """One place in a model whose vectors are measured.
 
     Hidden layer 0 enters the first block, layer L leaves the L-th block call, before any final norm. `final` is the state
-    after the final norm and exists only where there is one. The embedding tables have no layer.
+    after the final norm and exists only where there is one. The embedding tables have no layer. Of a convolutional block the
+    states around its last norm and its last activation are sites too; a `map` is a hidden state flattened to one vector an image.
 
     >>> Site("encoder", "hidden", 3).label
     'encoder.hidden.3'

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.statistics.groups import GROUPS
+from isoscope.statistics.groups import groups_at
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class SitePlan:
         if self.tokens is not None and self.tokens <= self.d:
             matrices = (self.second + self.cosine) * 4 * self.d * self.tokens
         buffered = min(2 * self.sample, self.tokens) if self.tokens is not None else 2 * self.sample
-        return matrices + 2 * self.slices * GROUPS * self.d * 8 + buffered * self.d * 4
+        return matrices + 2 * self.slices * groups_at(self.d) * self.d * 8 + buffered * self.d * 4
 
     def disk(self, keep: str) -> int:
         """Bytes on disk; of a symmetric matrix only half is written."""
         if keep == "rows":
             return 0
         matrices = (self.second + self.cosine) * 4 * self.d * (self.d + 1)
-        return matrices + 2 * self.slices * GROUPS * self.d * 8 + (self._points() * self.d * 4 if keep == "all" else 0)
+        return matrices + 2 * self.slices * groups_at(self.d) * self.d * 8 + (self._points() * self.d * 4 if keep == "all" else 0)
 
 
 def forget_peak() -> None:

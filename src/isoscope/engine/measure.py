@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from isoscope.core.errors import IsoscopeError
+from isoscope.core.site import Site
 from isoscope.core.source import Source
 from isoscope.core.version import __version__
 from isoscope.engine.announce import check_disk, give_back, human
@@ -20,43 +21,63 @@ from isoscope.engine.results import Results
 from isoscope.engine.rows import tables
 from isoscope.models.reference import ModelReference, resolve
 from isoscope.sources import open_source
+from isoscope.statistics.site_statistics import SiteStatistics
 from isoscope.store.cell import key_of, pack
 from isoscope.store.run import Run
 
+if TYPE_CHECKING:
+    from torch.nn import Module
+
 
 def measure(
-    models: str | Iterable[str],
-    data: str = "embedded",
+    models: str | Iterable[str] | Module,
+    data: str | Iterable[Any] = "embedded",
     out: str | Path = "isoscope-run",
     *,
     column: str | None = None,
     quiet: bool = False,
+    feed: Callable[[Any, Any], object] | None = None,
+    blocks: str | None = None,
+    name: str | None = None,
     **options: Any,
 ) -> Results:
     """Measure the geometry of every layer of one or more models and keep it in a run.
 
     Args:
         models: a folder, a .gguf file or a hub id (`org/name@revision`); `untrained:` before it means the same architecture
-            at initialisation.
-        data: `embedded`, a file or glob of .txt, .jsonl or .parquet, `-`, or `hf:…`.
+            at initialisation. Or a `torch.nn.Module`, with batches as `data`.
+        data: `embedded`, files, folders or globs of text, clips or images, `-`, or `hf:…`. Of several each model reads the first
+            that is of its modality; `NAME=SOURCE` is for the model of that name alone.
         out: the run's folder. What it already holds is not computed again.
         column: the field of a .jsonl or .parquet that holds the text.
+            Of a module: batches, each a tensor, a tuple of arguments or a dict of them; every row is an item, and where there is
+            an `attention_mask` padding does not count.
         quiet: show no progress.
+        feed: of a module, `feed(module, batch)` runs a batch; by default the module is called with it.
+        blocks: of a module, the paths of its blocks, as in `layers.*`; by default the largest repeated structure.
+        name: of a module, what the table calls it; by default its class.
         options: as the command line has them, with underscores: `max_tokens`, `seq_len`, `layers`, `shard`, …
 
     Returns:
         The run, open: `.table()` and `.series()`.
     """
     chosen = options_from(options)
+    if not isinstance(models, str) and hasattr(models, "named_modules"):
+        from isoscope.engine.module_pass import measure_module
+
+        return measure_module(models, data, Run(out), chosen, Progress(quiet=quiet), feed=feed, blocks=blocks, name=name)
+    if feed is not None or blocks is not None or name is not None:
+        raise IsoscopeError("feed, blocks and name belong to a torch.nn.Module; models by name bring their own.")
     names = [models] if isinstance(models, str) else list(models)
     if not names:
         raise IsoscopeError("Name at least one model: a folder, a .gguf file or a hub id.")
     progress, run = Progress(quiet=quiet), Run(out)
-    source = open_source(data, column)
     # Every name is looked up before the first model runs, so that a misspelt last one costs nothing.
     references = [resolve(name, seed=chosen.seed) for name in names]
+    given = Given([data] if isinstance(data, str) else list(data), column, [reference.name for reference in references])
+    sources = [given.for_model(reference, chosen) for reference in references]
     run.prepare()
-    for reference in references:
+    for reference, source in zip(references, sources, strict=True):
         identity = cell_identity(reference, source, chosen)
         key = key_of(identity)
         if run.cell(key, chosen.keep) is not None:
@@ -65,6 +86,44 @@ def measure(
         with _threads(chosen.threads):
             _run_cell(run, key, identity, reference, source, chosen, progress)
     return Results(run.path)
+
+
+class Given:
+    """The sources that were named, each opened once, and which of them a model reads."""
+
+    def __init__(self, specs: list[str], column: str | None, models: list[str]) -> None:
+        self.column = column
+        named = [(name, rest) for name, equals, rest in (spec.partition("=") for spec in specs) if equals and name in models]
+        self.named = dict(named)
+        self.shared = [spec for spec in specs if spec.partition("=")[0] not in self.named] or ["embedded"]
+        self._opened: dict[tuple[str, str], Source] = {}
+
+    def for_model(self, reference: ModelReference, options: Options) -> Source:
+        """The source of a model: the one named for it, or the first of its modality."""
+        from isoscope.models.load import family_for
+
+        modality = family_for(reference, trust_remote_code=options.trust_remote_code).source
+        mine = [self.named[reference.name]] if reference.name in self.named else self.shared
+        problem: IsoscopeError | None = None
+        for spec in mine:
+            try:
+                source = self._open(spec, modality)
+            except IsoscopeError as error:
+                problem = problem or error
+                continue
+            if source.modality == modality:
+                return source
+        if problem is not None:
+            raise problem
+        raise IsoscopeError(
+            f"{reference.name} reads {modality}, and {', '.join(mine)} {'holds' if len(mine) == 1 else 'hold'} none; add --data with "
+            f"{modality}, or --data embedded."
+        )
+
+    def _open(self, spec: str, modality: str) -> Source:
+        if (spec, modality) not in self._opened:
+            self._opened[spec, modality] = open_source(spec, self.column, modality)
+        return self._opened[spec, modality]
 
 
 def cell_identity(reference: ModelReference, source: Source, options: Options) -> dict[str, Any]:
@@ -107,26 +166,43 @@ def _run_cell(
     started, first = time.monotonic(), one.stream.cursor.measured_tokens
     saved = started
     total = one.expected_items()
-    with progress.bar(f"{reference.name}: measuring", total, "documents") as bar:
+    with progress.bar(f"{reference.name}: measuring", total, "items") as bar:
         bar.advance(one.stream.cursor.items)
         seen = one.stream.cursor.items
         for _ in one.run():
             cursor = one.stream.cursor
             elapsed = max(time.monotonic() - started, 1e-9)
-            bar.advance(cursor.items - seen, rate=f"{(cursor.measured_tokens - first) / elapsed:,.0f} tokens/s")
+            bar.advance(cursor.items - seen, rate=f"{(cursor.measured_tokens - first) / elapsed:,.0f} {one.reader.unit}/s")
             seen = cursor.items
             if time.monotonic() - saved >= options.save_every:
                 run.save_partial(key, asdict(cursor), pack(one.sites))
                 saved = time.monotonic()
     one.finish()
-    columns, spec = one.columns(), one.spec() | {"cell": key}
-    with progress.bar(f"{reference.name}: metrics", len(one.sites), "sites") as bar:
+    arrays = finish_cell(run, key, identity, one.sites, one.columns(), one.spec(), options, progress, time.monotonic() - started)
+    tokens, kept = one.stream.cursor.measured_tokens, sum(array.nbytes for array in (arrays or {}).values())
+    progress.note(f"{reference.name}: {tokens:,} {one.reader.unit}, {len(one.sites)} sites, {human(kept)} kept")
+
+
+def finish_cell(
+    run: Run,
+    key: str,
+    identity: dict[str, Any],
+    sites: dict[Site, SiteStatistics],
+    columns: dict[str, Any],
+    spec: dict[str, Any],
+    options: Options,
+    progress: Progress,
+    seconds: float,
+) -> dict[str, Any] | None:
+    """Compute the tables of a cell's statistics and write it; what was kept of the statistics, as arrays."""
+    spec = spec | {"cell": key}
+    with progress.bar(f"{columns['model']}: metrics", len(sites), "sites") as bar:
 
         def step() -> None:
             bar.advance()
             give_back()
 
-        rows, series = tables(one.sites, columns, spec, progress=step)
+        rows, series = tables(sites, columns, spec, progress=step)
     manifest = {
         "isoscope": __version__,
         "created": datetime.now(UTC).isoformat(timespec="microseconds"),
@@ -134,11 +210,8 @@ def _run_cell(
         "columns": columns,
         "spec": spec,
         "keep": options.keep,
-        "seconds": round(time.monotonic() - started, 1),
+        "seconds": round(seconds, 1),
     }
-    arrays = None if options.keep == "rows" else pack(one.sites, sample=options.keep == "all")
+    arrays = None if options.keep == "rows" else pack(sites, sample=options.keep == "all")
     run.write(key, manifest, rows, series, arrays)
-    tokens = one.stream.cursor.measured_tokens
-    progress.note(
-        f"{reference.name}: {tokens:,} tokens, {len(one.sites)} sites, {human(sum(a.nbytes for a in (arrays or {}).values()))} kept"
-    )
+    return arrays

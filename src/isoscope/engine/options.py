@@ -14,6 +14,9 @@ SECOND_UP_TO = 2048
 """Second moments are kept by default up to this dimension."""
 KEEP = ("rows", "sums", "all")
 SPLITS = ("sink", "frequency", "position")
+MAPS = ("per-position", "per-image", "both")
+SAMPLE_UP_TO = 1 << 15
+"""No sample is kept of points wider than this: of maps flattened to a vector an image."""
 NAMED = ("final", "input", "output")
 
 
@@ -27,6 +30,8 @@ class Options:
     cosine_sd: bool = False
     sample: int = 4096
     max_tokens: int | None = None
+    max_items: int | None = None
+    maps: str = "per-position"
     seq_len: int | None = None
     batch_size: int = 8
     dtype: str = "float32"
@@ -40,7 +45,7 @@ class Options:
     save_every: float = 120.0
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "max_tokens", "seq_len", "threads"):
+        for name in ("batch_size", "max_tokens", "max_items", "seq_len", "threads"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise IsoscopeError(f"--{name.replace('_', '-')} must be at least 1; got {value}.")
@@ -48,6 +53,8 @@ class Options:
             raise IsoscopeError(f"--sample must be 0 (none) or the number of points to keep; got {self.sample}.")
         if self.keep not in KEEP:
             raise IsoscopeError(f"--keep must be one of {', '.join(KEEP)}; got {self.keep!r}{nearest(self.keep, list(KEEP)) or '.'}")
+        if self.maps not in MAPS:
+            raise IsoscopeError(f"--maps must be one of {', '.join(MAPS)}; got {self.maps!r}{nearest(self.maps, list(MAPS)) or '.'}")
         for split in self.split:
             if split not in SPLITS:
                 raise IsoscopeError(f"--split takes {', '.join(SPLITS)}; got {split!r}{nearest(split, list(SPLITS)) or '.'}")
@@ -59,7 +66,7 @@ class Options:
 
     def identity(self) -> dict[str, Any]:
         """What of these choices determines the statistics: not batch size, threads, device or what is kept."""
-        moved = ("layers", "gram", "split", "cosine_sd", "sample", "max_tokens", "seq_len", "dtype", "seed")
+        moved = ("layers", "gram", "split", "cosine_sd", "sample", "max_tokens", "max_items", "maps", "seq_len", "dtype", "seed")
         return {name: getattr(self, name) for name in moved} | {"statistics": VERSION}
 
     def wants(self, site: Site, depth: int) -> bool:

@@ -14,6 +14,7 @@ from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked
 from isoscope.core.version import __version__
 from isoscope.engine.rows import tables
 from isoscope.metrics import metrics, registry
+from isoscope.statistics.association import OUTCOME, PREDICTORS, associations
 from isoscope.statistics.site_statistics import SiteStatistics
 from isoscope.store.cell import Cell, key_of, pack
 from isoscope.store.run import Run
@@ -64,6 +65,10 @@ class Results:
     def series(self) -> pd.DataFrame:
         """What is not one number: spectra, histograms, shares of dimensions."""
         return stacked([cell.series() for cell in self.run.cells()], SERIES_COLUMNS)
+
+    def associations(self, policy: str = "all") -> pd.DataFrame:
+        """Whether drift and cosine go together over each model's layers: as published, by a valid test, and pooled by group."""
+        return associations(self.table([OUTCOME, *PREDICTORS], policy))
 
     def statistics(self, model: str | None = None) -> dict[Site, SiteStatistics]:
         """The stored statistics of one model by site; `model` may be left out where the run holds only one."""

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core import slice as slices
+from isoscope.core.number import Number
 from isoscope.core.site import Site
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.metrics import curves, metrics, registry
@@ -41,11 +42,15 @@ def tables(
             cloud = statistics.cloud(policy) if chosen and chosen not in done else None
             if cloud is not None:
                 found = {curve.name: curve(cloud) for curve in curves() if names is None and curve.available(cloud)}
-                done[chosen] = numbers(cloud, names), found
+                done[chosen] = _behind(numbers(cloud, names), spec.get("activation_nulls", {}).get(site.label)), found
             if chosen not in done:
                 continue
             where = columns | {"stack": site.stack, "kind": site.kind, "layer": site.layer, "head": site.head, "policy": policy}
-            said = json.dumps(spec | {"policy": policy, "slices": list(chosen)}, sort_keys=True, ensure_ascii=False)
+            said = json.dumps(
+                {key: value for key, value in spec.items() if key != "activation_nulls"} | {"policy": policy, "slices": list(chosen)},
+                sort_keys=True,
+                ensure_ascii=False,
+            )
             values, found = done[chosen]
             rows += [where | {"metric": name, "spec": _noted(said, value), **value.as_dict()} for name, value in values.items()]
             points += [
@@ -55,6 +60,18 @@ def tables(
             ]
         progress()
     return tidy(rows, TABLE_COLUMNS), tidy(points, SERIES_COLUMNS)
+
+
+def _behind(values: dict[str, Any], level: float | None) -> dict[str, Any]:
+    """Cosines at a site behind an activation, with the null of independent features behind that activation."""
+    if level is None:
+        return values
+    said = "null of independent features behind this activation"
+    return values | {
+        name: Number(value, n=value.n, d=value.d, low=value.low, high=value.high, null=level, note=said)
+        for name, value in values.items()
+        if name in ("mean_cosine", "between_cosine", "within_cosine")
+    }
 
 
 def _noted(spec: str, value: Any) -> str:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass, field, replace
+from itertools import groupby, islice
+from typing import Any
 
 import numpy as np
 
 from isoscope.core.slice import BODY, FIRST, SPECIAL
 from isoscope.core.source import Source
+from isoscope.models.piece import Piece, Positions
 from isoscope.models.tap import Layout
-from isoscope.models.tokens import Tokens
 from isoscope.statistics.groups import GROUPS
 from isoscope.statistics.sample import item_hash, mix, point_hashes
 
@@ -21,14 +23,14 @@ FEW_ITEMS = 30
 WINDOW_BATCHES = 8
 FREQUENCY_BINS = 4
 
-Encode = Callable[[str], list[Tokens]]
+Encode = Callable[[Any], list[Piece]]
 
 
 @dataclass(frozen=True)
 class Sequence:
-    """One sequence of an item, with what the jackknife counts as independent."""
+    """One piece of an item, with what the jackknife counts as independent."""
 
-    tokens: Tokens
+    piece: Piece
     item: int
     unit: int
 
@@ -51,37 +53,38 @@ class Stream:
     encode: Encode
     max_tokens: int | None
     shard: tuple[int, int] = (0, 1)
+    max_items: int | None = None
     cursor: Cursor = field(default_factory=Cursor)
 
     def by_sequence(self) -> bool:
         """Whether there are too few items for them to be what is independent; of the whole source, so that shards agree."""
         seen, tokens = 0, 0
-        for item in islice(self.source.items(), FEW_ITEMS):
+        for item in islice(self.source.items(), min(FEW_ITEMS, self.max_items or FEW_ITEMS)):
             seen += 1
             if self.max_tokens is not None:
-                tokens += sum(len(sequence.ids) for sequence in self.encode(item.content))
+                tokens += sum(piece.size for piece in self.encode(item.content))
                 if tokens >= self.max_tokens:
                     break
         return seen < FEW_ITEMS
 
-    def items(self) -> Iterator[tuple[str, list[Tokens]]]:
-        """The items of this shard from the cursor on. `max_tokens` cuts the whole source, before it is divided."""
+    def items(self) -> Iterator[tuple[str, list[Piece]]]:
+        """The items of this shard from the cursor on. `max_tokens` and `max_items` cut the whole source, before it is divided."""
         i, k = self.shard
-        for item in islice(self.source.items(), self.cursor.items, None):
+        for item in islice(self.source.items(), self.cursor.items, self.max_items):
             if self.max_tokens is not None and self.cursor.tokens >= self.max_tokens:
                 return
             mine = self.cursor.items % k == i
-            sequences: list[Tokens] = []
+            sequences: list[Piece] = []
             if mine or self.max_tokens is not None:
                 for sequence in self.encode(item.content):
                     if self.max_tokens is not None and self.cursor.tokens >= self.max_tokens:
                         break
-                    self.cursor.tokens += len(sequence.ids)
+                    self.cursor.tokens += sequence.size
                     sequences.append(sequence)
             self.cursor.items += 1
             if mine and sequences:
                 self.cursor.measured_items += 1
-                self.cursor.measured_tokens += sum(len(sequence.ids) for sequence in sequences)
+                self.cursor.measured_tokens += sum(sequence.size for sequence in sequences)
                 yield item.id, sequences
 
     def windows(self, tokens: int, *, by_sequence: bool) -> Iterator[list[Sequence]]:
@@ -93,7 +96,7 @@ class Stream:
             for number, sequence in enumerate(sequences):
                 unit = item_hash(f"{item}\0{number}") if by_sequence else hashed
                 window.append(Sequence(sequence, hashed, unit))
-                held += len(sequence.ids)
+                held += sequence.takes
             if held >= tokens:
                 yield window
                 window, held = [], 0
@@ -101,13 +104,18 @@ class Stream:
             yield window
 
 
-def batches(window: list[Sequence], tokens: int) -> Iterator[list[Sequence]]:
-    """The window's sequences from long to short, as many at a time as fit into `tokens` positions, padding included."""
-    ordered = sorted(window, key=lambda sequence: (-len(sequence.tokens.ids), sequence.item, sequence.tokens.start))
-    while ordered:
-        fit = max(1, tokens // len(ordered[0].tokens.ids))
-        yield ordered[:fit]
-        ordered = ordered[fit:]
+def batches(window: list[Sequence], tokens: int, *, pads: bool) -> Iterator[list[Sequence]]:
+    """The window's sequences from long to short, as many at a time as fit into `tokens` positions, padding included.
+
+    Where a model cannot be padded only inputs of one shape come together.
+    """
+    ordered = sorted(window, key=lambda sequence: (-sequence.piece.size, sequence.piece.data.shape, sequence.item, sequence.piece.start))
+    alike = [list(group) for _, group in groupby(ordered, key=lambda sequence: () if pads else sequence.piece.data.shape)]
+    for left in alike:
+        while left:
+            fit = max(1, tokens // left[0].piece.takes)
+            yield left[:fit]
+            left = left[fit:]
 
 
 class Slicer:
@@ -125,29 +133,43 @@ class Slicer:
         self.parts = len(parts)
         self.names = [SPECIAL, FIRST, *plain, *sinks]
 
-    def codes(self, ids: np.ndarray, special: np.ndarray) -> np.ndarray:
-        """The code of each position of one sequence, as an index into `names`."""
-        part = np.zeros(len(ids), dtype=np.int16)
-        if "frequency" in self.split:
-            part += np.array([self.frequency.get(int(i), 0) for i in ids], dtype=np.int16) * self.width
+    def codes(self, positions: Positions) -> np.ndarray:
+        """The code of each position of one piece, as an index into `names`."""
+        n = len(positions.special)
+        part = np.zeros(n, dtype=np.int16)
+        if "frequency" in self.split and positions.ids is not None:
+            part += np.array([self.frequency.get(int(i), 0) for i in positions.ids], dtype=np.int16) * self.width
         if "position" in self.split:
-            part += np.floor(np.log2(np.maximum(np.arange(len(ids)), 1))).astype(np.int16)
+            part += np.minimum(np.floor(np.log2(np.maximum(np.arange(n), 1))), self.width - 1).astype(np.int16)
         codes = part + 2
-        codes[:1] = 1
-        codes[special] = 0
+        if positions.ordered:
+            codes[:1] = 1
+        codes[positions.special] = 0
         return codes
 
-    def layout(self, batch: list[Sequence], last: np.ndarray, seed: int, *, start: int | None = None) -> Layout:
-        """What the positions of a batch are; with `start`, of a decoder that is fed the same tokens behind its start token."""
-        width = max(len(sequence.tokens.ids) for sequence in batch)
+    def laid(
+        self, batch: list[Sequence], last: np.ndarray, seed: int, positions: Callable[[str, int], list[Positions]]
+    ) -> Callable[[str, int, int], Layout]:
+        """What the positions of a batch are, at every site; the stack `""` has whole maps, one an image."""
+
+        @functools.cache
+        def found(stack: str, b: int, t: int) -> Layout:
+            if stack:
+                return self.layout(batch, last, seed, positions(stack, t), t)
+            # A whole map is one position of the body, and its only slice.
+            whole = self.layout(batch, last, seed, [Positions(np.zeros(1, dtype=bool), ordered=False)] * len(batch), 1)
+            return replace(whole, codes=np.zeros_like(whole.codes), sink_codes=None)
+
+        return found
+
+    def layout(self, batch: list[Sequence], last: np.ndarray, seed: int, positions: list[Positions], width: int) -> Layout:
+        """What the positions of a batch are, at a site of `width` positions."""
         codes = np.full((len(batch), width), -1, dtype=np.int16)
         index = np.zeros((len(batch), width), dtype=np.int64)
-        for row, sequence in enumerate(batch):
-            ids, special, n = sequence.tokens.ids, sequence.tokens.special, len(sequence.tokens.ids)
-            if start is not None:
-                ids, special = np.concatenate([[start], ids[:-1]]), np.concatenate([[True], special[:-1]])
-            codes[row, :n] = self.codes(ids, special)
-            index[row, :n] = sequence.tokens.start + np.arange(n)
+        for row, found in enumerate(positions):
+            n = len(found.special)
+            codes[row, :n] = self.codes(found)
+            index[row, :n] = found.start + np.arange(n)
         item = np.array([sequence.item for sequence in batch], dtype=np.uint64)
         unit = np.array([sequence.unit for sequence in batch], dtype=np.uint64)
         hashes = point_hashes(seed, np.repeat(item, width), index.ravel()).reshape(index.shape)
@@ -176,11 +198,12 @@ def last_parts(batched: list[list[Sequence]]) -> list[np.ndarray]:
 
 def frequency_bins(stream: Stream) -> dict[int, int]:
     """Each token's bin, from the rarest quarter of all occurrences (0) to the most frequent (3), over the whole source."""
-    whole = Stream(stream.source, stream.encode, stream.max_tokens)
+    whole = Stream(stream.source, stream.encode, stream.max_tokens, max_items=stream.max_items)
     counts: Counter[int] = Counter()
     for read in whole.items():
         for sequence in read[1]:
-            counts.update(int(i) for i in sequence.ids[~sequence.special])
+            plain = sequence.data if sequence.special is None else sequence.data[~sequence.special]
+            counts.update(int(i) for i in plain)
     order = sorted(counts, key=lambda token: (counts[token], token))
     mass = np.cumsum([counts[token] for token in order])
     return {

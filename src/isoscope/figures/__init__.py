@@ -10,34 +10,49 @@ import json
 import math
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import pandas as pd
 
 from isoscope.core.figure import Figure
+from isoscope.core.group import GROUPS, UNTRAINED, grouped, in_a_row
+from isoscope.core.published import published
 from isoscope.core.registry import Registry
 from isoscope.core.slice import POLICIES
+from isoscope.statistics.association import FEWEST_LAYERS, LEVEL, PREDICTORS, associations
 
 __all__ = [
+    "AVERAGE",
     "DEPTH",
     "INK",
     "INTERVAL",
     "LINE_COLUMNS",
+    "PAIR",
     "PALETTE",
     "POLICY_IS_CHOSEN",
+    "Curve",
     "colour",
+    "curve_scales",
     "decades",
     "depth_colour",
     "figures",
     "grid",
+    "group_profile",
     "in_layers",
     "labelled",
     "layer_axis",
     "lines",
+    "model_curves",
+    "one_pair",
+    "p_values",
     "peak_layers",
     "policies",
     "records",
+    "short",
     "title_by_policy",
+    "with_curves",
 ]
 
 figures: Registry[Figure] = Registry(sys.modules[__name__], "figure", Figure)
@@ -167,7 +182,7 @@ def decades(values: pd.Series) -> list[float]:
     return [10.0**power for power in range(low, high + 1)]
 
 
-def grid(panels: list[Any], table: pd.DataFrame, *, columns: int = 2, own_colours: bool = False) -> Any:
+def grid(panels: list[Any], table: pd.DataFrame, *, columns: int = 2, own_colours: bool = False, height: int = PANEL[1]) -> Any:
     """Panels of equal size as one chart that knows the token policies of the table; None where there is no panel.
 
     `own_colours`: each panel has a colour scale, and so a legend, of its own.
@@ -178,8 +193,235 @@ def grid(panels: list[Any], table: pd.DataFrame, *, columns: int = 2, own_colour
         return None
     # Set on the finished chart: Altair's own methods copy every panel at every step, which takes seconds for twenty of them.
     for panel in panels:
-        panel.width, panel.height = PANEL
-    scale = alt.ScaleResolveMap(color="independent" if own_colours else "shared")
+        panel.width, panel.height = PANEL[0], height
+    scale = alt.ScaleResolveMap(color="independent") if own_colours else alt.ScaleResolveMap(color="shared", strokeDash="shared")
     whole = panels[0] if len(panels) == 1 else alt.concat(*panels, columns=columns, resolve=alt.Resolve(scale=scale))
     whole.params = [alt.VariableParameter(name="policy", value=policies(table)[0])]
     return whole
+
+
+@lru_cache
+def one_pair(d: int, q: float = 0.95) -> float:
+    """The q-quantile of the cosine of *one pair* of isotropic vectors: (1 + c)/2 ~ Beta((d − 1)/2, (d − 1)/2).
+
+    >>> [round(one_pair(d), 4) for d in (16, 768, 4096)]
+    [0.4124, 0.0594, 0.0257]
+    """
+    from scipy.special import betaincinv
+
+    return float(2 * betaincinv((d - 1) / 2, (d - 1) / 2, q) - 1)
+
+
+def short(values: pd.Series) -> list[float]:
+    """Numbers with five digits: more cannot be seen, and would weigh."""
+    return [float(f"{x:.5g}") for x in values.astype("float64")]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One entry of a legend: a network with all of its stacks, a published curve, or a level that others are held against."""
+
+    name: str
+    tone: str = INK
+    dash: tuple[int, ...] = (1, 0)
+
+
+AVERAGE = Curve("isotropic: the average over pairs, 0")
+PAIR = Curve("isotropic: 95th percentile of one pair, at its d", dash=(1, 3))
+"""The two levels of isotropy, which are often mistaken for each other."""
+
+
+def with_curves(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with a column `curve`, a network with all of its stacks, and its `tone`: the colour of its first line elsewhere."""
+    none = table.iloc[:0]
+    by_line = labelled(table, none)[0]
+    tones = {name: PALETTE[i % len(PALETTE)] for i, name in enumerate(lines(by_line))}
+    curve = labelled(table.assign(stack=""), none)[0]["line"]
+    return table.assign(curve=curve, tone=by_line["line"].map(tones).groupby(curve).transform("first"))
+
+
+def model_curves(rows: pd.DataFrame) -> list[Curve]:
+    """The networks of a table with curves, each with a tone of its own as long as there are enough; untrained ones are dashed."""
+    found: dict[str, Curve] = {}
+    for name, tone in rows[["curve", "tone"]].drop_duplicates().itertuples(index=False):
+        taken = {INK, *(curve.tone for curve in found.values())}
+        free = tone if tone not in taken else next((other for other in PALETTE if other not in taken), tone)
+        found.setdefault(name, Curve(name, free, (6, 3) if name.startswith(UNTRAINED) else (1, 0)))
+    return list(found.values())
+
+
+def curve_scales(drawn: list[Curve], *, dashed: bool = True) -> dict[str, Any]:
+    """The encodings that give each curve its colour and dash, with one legend for both."""
+    import altair as alt
+
+    names = [curve.name for curve in drawn]
+    key = alt.Legend(orient="top", columns=2, labelLimit=370, title=None, symbolType="stroke", symbolOpacity=1, symbolSize=300)
+    tone = alt.Color("curve:N", scale=alt.Scale(domain=names, range=[curve.tone for curve in drawn]), legend=key)
+    dash = alt.StrokeDash("curve:N", scale=alt.Scale(domain=names, range=[list(curve.dash) for curve in drawn]), legend=key)
+    return {"color": tone, "strokeDash": dash} if dashed else {"color": tone}
+
+
+def group_profile(group: str, table: pd.DataFrame, kinds: Mapping[str, str], levels: Mapping[Curve, float]) -> Any:
+    """Mean cosine of one group's models by layer, and by relative depth where vectors are hidden states; None where it has no model.
+
+    `kinds`: the kinds of site with the titles of their panels; one that is not in the table has none. `levels`: what is drawn as a rule.
+    """
+    rows = grouped(with_curves(table))
+    rows = rows[rows["group"].eq(group) & rows["metric"].eq("mean_cosine") & rows["layer"].notna() & rows["head"].isna()]
+    rows = rows[rows["kind"].isin([*kinds, "final"]) & rows["value"].notna()]
+    if not rows["kind"].isin(list(kinds)).any():
+        return None
+    rows = in_a_row(rows).drop_duplicates(["curve", "stack", "kind", "layer", "policy"])
+    models = model_curves(rows)
+    rows = rows.assign(pair=[one_pair(max(int(d), 2)) for d in rows["d"]]).sort_values("place", kind="stable")
+    rows = rows.assign(**{name: short(rows[name]) for name in ("value", "low", "high", "pair", "depth")})
+    beside = published_beside(rows)
+    tones = {curve.name: curve.tone for curve in models}
+    known = [*models, *(Curve(name, tones[of], (2, 2)) for name, of in beside[["curve", "of"]].drop_duplicates().to_numpy()), *levels, PAIR]
+    made = []
+    for kind, title in kinds.items():
+        own = rows[rows["kind"].isin([kind, "final"] if kind == "hidden" else [kind])]
+        if own["kind"].eq(kind).any():
+            for field in ("place", "depth") if kind in ("hidden", "map") else ("place",):
+                where = "by relative depth" if field == "depth" else "by layer"
+                made.append(_profile(own, beside[beside["kind"] == kind], field, known, levels, f"{title} {where}"))
+    return grid(made, table)
+
+
+def published_beside(rows: pd.DataFrame) -> pd.DataFrame:
+    """The published curves of the models in these rows, `of` whose curve they are drawn beside; a checkpoint more adds none."""
+    found = []
+    for (curve, model), own in rows[rows["kind"] == "hidden"].groupby(["curve", "model"], sort=False):
+        last = max(int(own["place"].max()), 1)
+        for other in published(str(model)):
+            for place, value in enumerate(other.values, other.first):
+                name = f"{model}: {other.label}"
+                found.append({"curve": name, "of": curve, "kind": "hidden", "place": place, "depth": place / last, "value": value})
+    frame = pd.DataFrame(found, columns=["curve", "of", "kind", "place", "depth", "value"])
+    return frame.drop_duplicates(["curve", "place"])
+
+
+def _profile(rows: pd.DataFrame, beside: pd.DataFrame, field: str, known: list[Curve], levels: Mapping[Curve, float], title: str) -> Any:
+    """One panel of a group: levels, seams, intervals, models, published curves; `field` is `place` or `depth`."""
+    import altair as alt
+
+    scales = curve_scales(known)
+    tone = {"color": scales["color"]}
+    x = (
+        layer_axis(field)
+        if field == "place"
+        else alt.X("depth:Q", title="relative depth", scale=alt.Scale(domain=[0, 1], nice=False, padding=8))
+    )
+    y = alt.Y("value:Q", title="mean cosine", scale=alt.Scale(zero=True))
+    weight = alt.Opacity("weight:Q", scale=None, legend=None)
+    stack = alt.Detail("stack:N")
+    columns = ["curve", "stack", "kind", "layer", "policy", "value", "low", "high", "pair", "n", "d", field]
+    tooltip = [alt.Tooltip("curve:N", title="model"), *map(alt.Tooltip, ("stack:N", "kind:N", "layer:Q"))]
+    tooltip += [alt.Tooltip("policy:N", title="tokens"), alt.Tooltip("value:Q", title="mean cosine", format=".4g")]
+    tooltip += [alt.Tooltip("interval:N", title="95 % interval")]
+    tooltip += [
+        alt.Tooltip("pair:Q", title="one isotropic pair, 95 %", format=".3g"),
+        alt.Tooltip("n:Q", format=","),
+        alt.Tooltip("d:Q", format=","),
+    ]
+    base = alt.Chart().encode(x=x)
+    layers, final = base.transform_filter("datum.kind != 'final'"), base.transform_filter("datum.kind == 'final'")
+    band = {"y": alt.Y("low:Q", title="mean cosine"), "y2": alt.Y2("high:Q")}
+    pair = {"y": alt.Y("pair:Q", title="mean cosine"), "detail": [alt.Detail("curve:N"), stack]}
+    models = alt.layer(
+        layers.mark_line(stroke=INK, strokeDash=list(PAIR.dash), strokeWidth=1.2).encode(**pair),
+        *([layers.mark_area(opacity=0.18).encode(**band, **tone, detail=stack)] if rows["low"].notna().any() else []),
+        layers.mark_line(strokeWidth=1.8).encode(y=y, **scales, detail=stack, opacity=weight),
+        layers.mark_point(filled=True, size=20).encode(y=y, **tone, opacity=weight, tooltip=tooltip),
+        final.mark_point(shape="diamond", size=75, strokeWidth=1.8).encode(y=y, **tone, opacity=weight, tooltip=tooltip),
+        data={"values": records(rows, columns)},
+    )
+    others = [_seams(rows, field).encode(x=x, **tone)] if rows["seam"].gt(0).any() else []
+    if len(beside):
+        drawn = alt.Chart({"values": records(beside.assign(depth=short(beside["depth"])), ["curve", field, "value"])}).encode(x=x, y=y)
+        tip = [
+            alt.Tooltip("curve:N", title="published"),
+            alt.Tooltip(f"{field}:Q", format=".3g"),
+            alt.Tooltip("value:Q", title="mean cosine"),
+        ]
+        others += [drawn.mark_line(strokeWidth=1.4).encode(**scales), drawn.mark_point(size=14, strokeWidth=1).encode(**tone, tooltip=tip)]
+    rules = [
+        alt.Chart({"values": [{"value": level}]}).mark_rule(stroke=curve.tone, strokeDash=list(curve.dash), opacity=0.8).encode(y=y)
+        for curve, level in levels.items()
+    ]
+    faint = f"indexof(datum.curve, '{UNTRAINED}') == 0 ? 0.6 : 1"
+    models = models.transform_filter(POLICY_IS_CHOSEN).transform_calculate(interval=INTERVAL, weight=faint)
+    return alt.layer(*rules, models, *others, title=title)
+
+
+def _seams(rows: pd.DataFrame, field: str) -> Any:
+    """A rule where a model's second stack begins, halfway between the last layer of the first and the first of the second."""
+    import altair as alt
+
+    first = rows[rows["seam"] > 0].drop_duplicates(["curve", "stack"])
+    step = first["depth"] / first["place"] if field == "depth" else 1.0
+    marks = first.assign(**{field: short((first["seam"] - 0.5) * step)})
+    return alt.Chart({"values": records(marks, ["curve", "stack", field])}).mark_rule(strokeDash=[2, 3], opacity=0.7)
+
+
+TESTS = {"as published": ("circle", INK), "differences, permuted": ("square", PALETTE[0]), "pooled over the group": ("diamond", PALETTE[1])}
+LEAST_P = 1e-6
+"""Smaller p-values are drawn at the edge: the published ones reach 10⁻²⁰, the permuted ones end at 10⁻⁴."""
+
+
+def p_values(table: pd.DataFrame, published_p: str) -> Any:
+    """Two p-values a model, a panel a predictor: `published_p` (a column of the associations) and that of permuted differences."""
+    found = associations(table)
+    if found.empty:
+        return None
+    models = found["model"].notna()
+    label = labelled(found[models].assign(stack=""), found.iloc[:0].assign(stack=""))[0]["line"]
+    found = found.assign(row=label.reindex(found.index).fillna(found["group"].map(GROUPS)))
+    rows: list[str] = []
+    for group, title in GROUPS.items():
+        own = found.loc[models & found["group"].eq(group), "row"].drop_duplicates()
+        rows += [title, *own] if len(own) else []
+    parts = [
+        found[models].assign(test="as published", p=found[published_p], solid=True),
+        found[models].assign(test="differences, permuted", solid=found["layers"] >= FEWEST_LAYERS),
+        found[~models].assign(test="pooled over the group", solid=~found["verdict"].str.startswith("no verdict")),
+    ]
+    marks = pd.concat([part[part["p"].notna()] for part in parts])
+    marks = marks.assign(shown=short(marks["p"].clip(lower=LEAST_P)), solid=marks["solid"].astype(bool))
+    marks = marks.assign(**{name: short(marks[name]) for name in ("p", "difference", published_p.removesuffix("_p"))})
+    panels = [_panel_of_p(marks[marks["predictor"] == name], rows, published_p, name) for name in PREDICTORS]
+    return grid([panel for panel in panels if panel is not None], table, height=18 * len(rows))
+
+
+def _panel_of_p(marks: pd.DataFrame, rows: list[str], published_p: str, predictor: str) -> Any:
+    """The p-values of one predictor, a row a model below its group's title; hollow where no verdict is given. None without any."""
+    import altair as alt
+
+    if marks.empty:
+        return None
+    titles = [title for title in GROUPS.values() if title in rows]
+    bold = alt.condition(f"indexof({json.dumps(titles)}, datum.value) >= 0", alt.value("bold"), alt.value("normal"))
+    y = alt.Y("row:N", title=None, scale=alt.Scale(domain=rows), axis=alt.Axis(labelLimit=170, labelFontWeight=bold, grid=True))
+    ticks = [10.0**k for k in range(-6, 1)]
+    axis = alt.Axis(values=ticks, labelExpr="datum.value == 1 ? '1' : format(datum.value, '~e')")
+    x = alt.X("shown:Q", title="p-value", scale=alt.Scale(type="log", domain=[LEAST_P, 1], nice=False), axis=axis)
+    key = alt.Legend(orient="top", title=None, columns=2, labelLimit=180)
+    scale = alt.Scale(domain=list(TESTS), range=[tone for _, tone in TESTS.values()])
+    shape = alt.Shape("test:N", scale=alt.Scale(domain=list(TESTS), range=[shape for shape, _ in TESTS.values()]), legend=key)
+    statistic = published_p.removesuffix("_p")
+    tooltip = [alt.Tooltip("row:N", title="model"), "test:N", alt.Tooltip("p:Q", format=".3g"), alt.Tooltip("layers:Q"), "models:Q"]
+    tooltip += [alt.Tooltip(f"{statistic}:Q", format=".3f"), alt.Tooltip("difference:Q", title="ρ of differences", format=".3f")]
+    tooltip += ["verdict:N", alt.Tooltip("policy:N", title="tokens")]
+    columns = ["row", "test", "policy", "p", "shown", "solid", "layers", "models", statistic, "difference", "verdict"]
+    base = alt.Chart().encode(x=x, y=y)
+    points = base.mark_point(size=60, strokeWidth=1.6, opacity=1).encode(
+        stroke=alt.Stroke("test:N", scale=scale, legend=key),
+        fill=alt.Fill("test:N", scale=scale, legend=None),
+        fillOpacity=alt.condition("datum.solid", alt.value(1), alt.value(0)),
+        shape=shape,
+        tooltip=tooltip,
+    )
+    pairs = base.mark_line(stroke=INK, strokeWidth=1, opacity=0.4).encode(detail="row:N")
+    rule = alt.Chart({"values": [{"shown": LEVEL}]}).mark_rule(stroke=PALETTE[6], strokeDash=[5, 3], strokeWidth=1.4).encode(x=x)
+    drawn = alt.layer(pairs, points, data={"values": records(marks, columns)}).transform_filter(POLICY_IS_CHOSEN)
+    return alt.layer(rule, drawn, title=f"{predictor} and mean_cosine")

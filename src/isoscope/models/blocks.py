@@ -1,33 +1,81 @@
-"""Where the blocks of a stack are, found from its structure: no family needs to name them."""
+"""Where the blocks of a stack are: named by a pattern, or found from its structure."""
 
 from __future__ import annotations
+
+import re
 
 from torch import nn
 
 from isoscope.core.errors import IsoscopeError
 
+Blocks = list[tuple[str, nn.Module]]
+"""Paths and modules, in the order of the pass."""
 
-def find_blocks(stack: nn.Module, name: str) -> list[nn.Module]:
-    """The repeated blocks of a stack: the longest list of modules of one class that lies inside no other such list.
 
-    >>> [type(block).__name__ for block in find_blocks(nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2), 3), "encoder")]
-    ['TransformerEncoderLayer', 'TransformerEncoderLayer', 'TransformerEncoderLayer']
+def find_blocks(stack: nn.Module, name: str, pattern: str | None = None) -> Blocks:
+    """The repeated blocks of a stack: those whose path matches the pattern, or, where none is given, the largest repeated structure.
+
+    A repeated structure is what stands in a list of modules, in no other such list, with all that stands at the same place in
+    sister lists (`layer1.0`, `layer2.0`); the largest is the one with the most parameters.
+
+    >>> class Model(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.stem = nn.Linear(4, 8)
+    ...         self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(3))
+    >>> [path for path, _ in find_blocks(Model(), "encoder")]
+    ['layers.0', 'layers.1', 'layers.2']
+    >>> find_blocks(Model(), "encoder", "st*")[0][0]
+    'stem'
     """
-    best: list[nn.Module] = []
-    inside: list[str] = []
-    for path, module in stack.named_modules():
-        if not isinstance(module, nn.ModuleList) or any(path.startswith(outer + ".") for outer in inside):
+    named = dict(stack.named_modules())
+    if pattern is not None:
+        wanted = re.compile("[^.]*".join(re.escape(part) for part in pattern.split("*")))
+        found = [(path, module) for path, module in named.items() if path and wanted.fullmatch(path)]
+        if not found:
+            raise IsoscopeError(f"No module of the {name} ({type(stack).__name__}) matches {pattern!r}; blocks are named as in layers.*.")
+        return found
+    groups: dict[tuple[str, str], Blocks] = {}
+    outer: list[str] = []
+    for path, module in named.items():
+        parent = named.get(path.rpartition(".")[0], stack)
+        listed = isinstance(parent, nn.ModuleList | nn.Sequential) and path.rpartition(".")[2].isdecimal()
+        if not listed or isinstance(module, nn.ModuleList | nn.Sequential) or any(path.startswith(before + ".") for before in outer):
             continue
-        inside.append(path)
-        blocks = list(module)
-        if blocks and len({type(block) for block in blocks}) == 1 and len(blocks) > len(best):
-            best = blocks
-    if not best:
-        raise IsoscopeError(f"No repeated blocks were found in the {name} ({type(stack).__name__}).")
-    return best
+        outer.append(path)
+        kind = "" if isinstance(parent, nn.ModuleList) else type(module).__name__
+        groups.setdefault((re.sub(r"\d+", "*", path), kind), []).append((path, module))
+    if not groups:
+        raise IsoscopeError(f"No repeated blocks were found in the {name} ({type(stack).__name__}); name them, as in blocks='layers.*'.")
+    return max(groups.values(), key=lambda blocks: sum(p.numel() for _, block in blocks for p in block.parameters()))
 
 
-def find_norms(stack: nn.Module, blocks: list[nn.Module]) -> list[nn.Module]:
+def find_norms(stack: nn.Module, blocks: Blocks) -> list[nn.Module]:
     """The norms of a stack that lie outside its blocks; one of them may be the final norm."""
-    within = {id(module) for block in blocks for module in block.modules()}
-    return [module for module in stack.modules() if id(module) not in within and "norm" in type(module).__name__.lower()]
+    within = {id(module) for _, block in blocks for module in block.modules()}
+    return [module for module in stack.modules() if id(module) not in within and is_norm(module)]
+
+
+def is_norm(module: nn.Module) -> bool:
+    """Whether a module normalises."""
+    return "norm" in type(module).__name__.lower()
+
+
+def is_activation(module: nn.Module) -> bool:
+    """Whether a module is a nonlinearity that acts on every number by itself."""
+    kind = type(module)
+    plain = kind.__module__ in ("torch.nn.modules.activation", "transformers.activations")
+    return plain and not any(word in kind.__name__ for word in ("Softmax", "Softmin", "Attention", "GLU"))
+
+
+def stages(blocks: Blocks) -> list[int] | None:
+    """The stage of each block, where blocks lie in lists within lists.
+
+    >>> stages([("stages.0.layers.0", nn.ReLU()), ("stages.1.layers.0", nn.ReLU())])
+    [1, 2]
+    """
+    numbers = [re.findall(r"\d+", path) for path, _ in blocks]
+    if not all(len(found) > 1 for found in numbers):
+        return None
+    order = list(dict.fromkeys(found[0] for found in numbers))
+    return [order.index(found[0]) + 1 for found in numbers]

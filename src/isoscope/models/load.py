@@ -13,7 +13,12 @@ import torch
 from torch import nn
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning, nearest
+from isoscope.models.architectures import register
 from isoscope.models.family import Family, family_of
+from isoscope.models.formats.state import state_for
+from isoscope.models.formats.weights import is_standard
+from isoscope.models.formats.whisper import read_whisper
+from isoscope.models.readers.text import FEW_SYMBOLS
 from isoscope.models.reference import ModelReference, read_config
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
@@ -29,7 +34,7 @@ class LoadedModel:
     reference: ModelReference
     whole: nn.Module  # with its head, if it has one
     base: nn.Module  # what is run
-    tokenizer: Any
+    processor: Any  # a tokenizer, or what prepares clips or images
     family: Family
     device: torch.device
 
@@ -38,13 +43,11 @@ class LoadedModel:
         """The model's configuration."""
         return self.base.config
 
-    def longest(self) -> int | None:
-        """The longest sequence the model takes, where it says so."""
-        limits = [int(self.tokenizer.model_max_length)]
-        positions = getattr(self.config, "max_position_embeddings", None) or getattr(self.config, "n_positions", None)
-        if positions:
-            limits.append(int(positions))
-        return limit if (limit := min(limits)) < 1_000_000 else None
+    @property
+    def modality(self) -> str:
+        """The family's, but a text model with a vocabulary of few symbols reads characters, bytes, residues or atoms."""
+        few = self.family.modality == "text" and len(self.processor) < FEW_SYMBOLS
+        return "characters" if few else self.family.modality
 
 
 def pick_device(device: str) -> torch.device:
@@ -92,20 +95,14 @@ def load(
     if dtype not in DTYPES:
         raise IsoscopeError(f"--dtype must be one of {', '.join(DTYPES)}; got {dtype!r}{nearest(dtype, list(DTYPES)) or '.'}")
     place = pick_device(device)
-    source: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": True}
-    if reference.gguf:
-        source["gguf_file"] = reference.gguf
-    elif "auto_map" in read_config(reference.folder):
-        if not trust_remote_code:
-            raise IsoscopeError(f"{reference.spec} brings its own code; read it, and if you trust it say --trust-remote-code.")
+    source = _source(reference, trust_remote_code)
+    if _brings_code(reference):
         _say(f"{reference.name} brings its own code, and it is run.")
     misfit = ""
     # Weights that a checkpoint lacks are drawn with the seed, so that they too are the same the next time.
     with _quiet(), _explained(reference), torch.random.fork_rng(devices=[]):
-        from transformers import AutoConfig, AutoTokenizer
-
         torch.manual_seed(seed)
-        config = AutoConfig.from_pretrained(reference.folder, **source)
+        config = _config(reference, source)
         family = family_of(config)
         kind = _class_of(config, reference)
         if reference.untrained:
@@ -113,17 +110,64 @@ def load(
             model = model.to(DTYPES[dtype])
         else:
             taken = {"config": config, "dtype": DTYPES[dtype], "output_loading_info": True, "ignore_mismatched_sizes": True}
-            model, report = kind.from_pretrained(reference.folder, **taken, **source)
+            model, report = _filled(kind, reference, taken, source)
             misfit = _misfit(model, report)
-        tokenizer = AutoTokenizer.from_pretrained(reference.folder, **source)
+        processor = family.processor(reference.folder, config, source)
     if misfit and not allow_partial:
         raise IsoscopeError(f"The weights of {reference.spec} do not fit its architecture: {misfit}. To go on, say --allow-partial.")
     if misfit:
         _say(f"the weights of {reference.name} do not fit its architecture: {misfit}.")
-    if len(tokenizer) <= len(tokenizer.all_special_ids):  # transformers makes an empty one where the files are missing
-        raise IsoscopeError(f"{reference.spec} has no tokenizer: put tokenizer.json (or vocab.txt, tokenizer.model, …) beside its weights.")
     model.eval().to(place)
-    return LoadedModel(reference, model, model.base_model, tokenizer, family, place)
+    return LoadedModel(reference, model, model.base_model, processor, family, place)
+
+
+def family_for(reference: ModelReference, *, trust_remote_code: bool = False) -> Family:
+    """The family of a model that is not loaded yet."""
+    with _quiet(), _explained(reference):
+        return family_of(_config(reference, _source(reference, trust_remote_code)))
+
+
+def _source(reference: ModelReference, trust_remote_code: bool) -> dict[str, Any]:
+    source: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": True}
+    if reference.gguf:
+        return source | {"gguf_file": reference.gguf}
+    if _brings_code(reference) and not trust_remote_code:
+        raise IsoscopeError(f"{reference.spec} brings its own code; read it, and if you trust it say --trust-remote-code.")
+    return source
+
+
+def _filled(kind: Any, reference: ModelReference, taken: dict[str, Any], source: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """A model with its weights, in whatever form they come, and what transformers says of those that did not fit."""
+    if reference.whisper:
+        state = read_whisper(reference.folder / reference.whisper)[1]
+        return kind.from_pretrained(None, state_dict=state, **taken)  # type: ignore[no-any-return]
+    if reference.gguf or is_standard(reference.folder):
+        model, report = kind.from_pretrained(reference.folder, **taken, **source)
+        if reference.gguf or not report["missing_keys"]:
+            return model, report
+    else:
+        config = taken["config"]
+        model = kind.from_config(config) if hasattr(kind, "from_config") else kind(config)
+        report = {"missing_keys": list(model.state_dict())}
+    renamed = state_for(model, reference.folder)
+    return type(model).from_pretrained(None, state_dict=renamed, **taken) if renamed else (model, report)
+
+
+def _brings_code(reference: ModelReference) -> bool:
+    """Whether a checkpoint needs code of its own; that of architectures written here is never used."""
+    if reference.gguf or reference.whisper:
+        return False
+    config = read_config(reference.folder)
+    return "auto_map" in config and config.get("model_type") not in {kind.config_class.model_type for kind in register().values()}
+
+
+def _config(reference: ModelReference, source: dict[str, Any]) -> Any:
+    from transformers import AutoConfig
+
+    register()
+    if reference.whisper:
+        return read_whisper(reference.folder / reference.whisper)[0]
+    return AutoConfig.from_pretrained(reference.folder, **source)
 
 
 def _say(text: str) -> None:
@@ -134,8 +178,8 @@ def _class_of(config: Any, reference: ModelReference) -> Any:
     """The class whose weights these are, so that the output embedding is there and no weight is missing by design."""
     import transformers
 
-    named = (getattr(config, "architectures", None) or [None])[0]
-    found = getattr(transformers, named, None) if named and not hasattr(config, "auto_map") else None
+    named, ours = (getattr(config, "architectures", None) or [None])[0], register()
+    found = ours.get(named) or (getattr(transformers, named, None) if named and not hasattr(config, "auto_map") else None)
     if found is not None and getattr(found, "config_class", None) is type(config):
         return found
     return transformers.AutoModelForCausalLM if reference.gguf else transformers.AutoModel
@@ -183,7 +227,7 @@ def _misfit(model: Any, report: dict[str, Any]) -> str:
     """
     prefix = model.base_model_prefix + "."
     children = {name for name, _ in model.base_model.named_children()}
-    missing = sorted(key for key in report.get("missing_keys") or [] if "pooler" not in key)
+    missing = sorted(key for key in report.get("missing_keys") or [] if not key.removeprefix(prefix).startswith("pooler."))
     extra = sorted(
         key
         for key in report.get("unexpected_keys") or []

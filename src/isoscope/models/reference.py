@@ -8,15 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isoscope.core.errors import IsoscopeError
+from isoscope.models.formats.sentence_transformers import transformer_folder
+from isoscope.models.formats.weights import weights_in
+from isoscope.models.hub import SMALL, HubName, download
 
 UNTRAINED = "untrained:"
-WEIGHTS = ("*.safetensors", "*.bin", "*.pt")
-SMALL = ("*.json", "*.txt", "*.model", "*.jinja")
+ALONE = (".gguf", ".pt")
+"""Endings of files that are a model by themselves."""
+WEIGHTS_ONLY = (".safetensors", ".bin", ".ckpt")
+"""Endings of files that are a model together with config.json."""
 
 
 @dataclass(frozen=True)
 class ModelReference:
-    """A model by name: a folder, a .gguf file or a hub id with `@revision`; `untrained:` before it means at initialisation."""
+    """A model by name: a folder, a .gguf or Whisper .pt file or a hub id with `@revision`; `untrained:` before it: at initialisation."""
 
     spec: str
     name: str
@@ -26,6 +31,8 @@ class ModelReference:
     revision: str
     weights: str
     """A hash of everything that determines what the model computes, its tokenizer included."""
+    whisper: str | None = None
+    """The name of OpenAI's Whisper checkpoint in the folder, which says itself what the model is."""
 
 
 def resolve(spec: str, *, seed: int = 0) -> ModelReference:
@@ -34,86 +41,69 @@ def resolve(spec: str, *, seed: int = 0) -> ModelReference:
     bare = spec.removeprefix(UNTRAINED)
     if not bare:
         raise IsoscopeError("A model is a folder, a .gguf file or a hub id such as org/name@revision; its name is empty.")
-    path, gguf, commit = Path(bare).expanduser(), None, None
-    if path.suffix == ".gguf":
+    path, hub = Path(bare).expanduser(), HubName.parse(bare)
+    file, commit = None, None
+    if path.is_dir():
+        name = path.resolve().name
+        folder = transformer_folder(path)
+    elif path.suffix in ALONE and hub.file is None:
         if not path.is_file():
             raise IsoscopeError(f"There is no file {bare}.")
-        path, gguf = path.parent, path.name
-        name = path.name if not gguf else Path(gguf).stem
-    elif path.is_dir():
-        name = path.resolve().name
+        folder, file, name = path.parent, path.name, path.stem
+    elif path.is_file() and path.suffix in WEIGHTS_ONLY:
+        raise IsoscopeError(f"{bare} is a file of weights; name the folder that holds it and its config.json: {path.parent}.")
+    elif hub.file and not hub.file.endswith(ALONE):
+        raise IsoscopeError(f"{bare} names a file; of a model on the hub only a .gguf file or a Whisper .pt can be named.")
     elif path.exists():
         raise IsoscopeError(f"{bare} is a file; a model is a folder with config.json and weights, a .gguf file or a hub id.")
-    elif bare.startswith((".", "/", "~")) or bare.count("/") > 1 or path.suffix in (".safetensors", ".bin", ".pt"):
+    elif bare.startswith((".", "/", "~")) or hub.repository.count("/") > 1 or path.suffix in WEIGHTS_ONLY:
         raise IsoscopeError(f"There is no folder {bare}.")
     else:
-        path, commit = _download(bare, untrained=untrained)
-        name = bare.partition("@")[0]
-    _check(path, gguf, untrained=untrained)
-    digest = _digest(path, gguf, untrained=untrained, seed=seed)
+        folder = download(hub, untrained=untrained)
+        file, commit = hub.file, folder.name
+        name = f"{hub.repository}::{file}" if file else hub.repository
+        folder = transformer_folder(folder)
+    file = file or _whisper_in(folder)
+    if not file:
+        _check(folder, str(hub) if commit else str(folder), untrained=untrained)
+    digest = _digest(folder, file, untrained=untrained, seed=seed)
     revision = f"seed{seed}" if untrained else commit or digest[:12]
-    return ModelReference(spec, (UNTRAINED if untrained else "") + name, path, gguf, untrained, revision, digest)
+    gguf = file if file and file.endswith(".gguf") else None
+    whole = (UNTRAINED if untrained else "") + name
+    return ModelReference(spec, whole, folder, gguf, untrained, revision, digest, None if gguf else file)
 
 
-def _check(folder: Path, gguf: str | None, *, untrained: bool) -> None:
-    if gguf:
-        return
+def _whisper_in(folder: Path) -> str | None:
+    """A .pt that lies in a folder without config.json."""
+    if (folder / "config.json").is_file():
+        return None
+    found = weights_in(folder)
+    return found[0].name if len(found) == 1 and found[0].suffix == ".pt" else None
+
+
+def _check(folder: Path, called: str, *, untrained: bool) -> None:
     if not (folder / "config.json").is_file():
-        raise IsoscopeError(f"{folder} has no config.json; a model's folder holds config.json, weights and a tokenizer.")
-    if not untrained and not any(path for pattern in WEIGHTS for path in folder.glob(pattern)):
-        raise IsoscopeError(f"{folder} holds no weights (.safetensors or .bin); to measure it at initialisation say {UNTRAINED}{folder}.")
+        raise IsoscopeError(f"{called} has no config.json; a model's folder holds config.json, weights and a tokenizer.")
+    if not untrained and not weights_in(folder):
+        raise IsoscopeError(f"{called} holds no weights (.safetensors or .bin); to measure it at initialisation say {UNTRAINED}{called}.")
 
 
-def _digest(folder: Path, gguf: str | None, *, untrained: bool, seed: int) -> str:
+def _digest(folder: Path, file: str | None, *, untrained: bool, seed: int) -> str:
     """Files are hashed, not names or dates, so that a copy elsewhere is the same model."""
     digest = hashlib.sha256(f"untrained {seed}".encode() if untrained else b"")
-    if gguf:
-        files = [folder / gguf]
+    if file:
+        # An untrained twin of such a file is determined by its header; hashing all of it is simple and never wrong.
+        files = {folder / file}
+        if file.endswith(".pt"):
+            files.update(folder.glob("preprocessor_config.json"))  # how clips become spectrograms, where it is said
     else:
-        patterns = SMALL if untrained else SMALL + _preferred(folder)
-        files = sorted({path for pattern in patterns for path in folder.glob(pattern)})
-    for path in files:
-        # An untrained twin of a .gguf file is determined by its header; hashing all of it is simple and never wrong.
+        files = {path for pattern in SMALL for path in folder.glob(pattern)} | set(() if untrained else weights_in(folder))
+    for path in sorted(files):
         digest.update(path.name.encode())
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
+        with path.open("rb") as opened:
+            while block := opened.read(1 << 20):
                 digest.update(block)
     return digest.hexdigest()
-
-
-def _preferred(folder: Path) -> tuple[str, ...]:
-    return ("*.safetensors",) if any(folder.glob("*.safetensors")) else ("*.bin", "*.pt")
-
-
-def _download(spec: str, *, untrained: bool) -> tuple[Path, str]:
-    """A hub id as a local folder and the commit it stands for."""
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-
-    repository, _, revision = spec.partition("@")
-    wanted = [*SMALL] if untrained else [*SMALL, "*.safetensors"]
-    try:
-        folder = Path(snapshot_download(repository, revision=revision or None, allow_patterns=wanted, ignore_patterns=["*/*"]))
-        if not untrained and not any(folder.glob("*.safetensors")):
-            folder = Path(
-                snapshot_download(repository, revision=revision or None, allow_patterns=[*SMALL, "*.bin"], ignore_patterns=["*/*"])
-            )
-    except HFValidationError as error:
-        raise IsoscopeError(f"There is no folder {spec}, and it is not a hub id (org/name or org/name@revision).") from error
-    except HfHubHTTPError as error:
-        status = getattr(error.response, "status_code", None)
-        reasons = {
-            401: "it needs a token (HF_TOKEN) or does not exist",
-            403: "access is not granted",
-            404: "there is no such model or revision",
-        }
-        raise IsoscopeError(f"The hub does not give {spec}: {reasons.get(status or 0, f'it answered {status}')}.") from error
-    except (OSError, ValueError, RuntimeError) as error:
-        raise IsoscopeError(
-            f"{spec} is not a folder here, and the hub cannot be reached to look for it; check the path or the network, "
-            "or put the model's folder on this machine."
-        ) from error
-    return folder, folder.name
 
 
 def read_config(folder: Path) -> dict[str, object]:

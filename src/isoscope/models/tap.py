@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
-from isoscope.models.blocks import find_blocks, find_norms
+from isoscope.models.blocks import Blocks, find_blocks, find_norms, is_activation, is_norm
+from isoscope.models.family import Stack
 from isoscope.statistics.kernel import Sums, as_block, block_sums, to_host
 from isoscope.statistics.site_statistics import SiteStatistics
 
@@ -58,20 +59,91 @@ class Layout:
         return Layout(codes, None, self.hashes, self.index, self.item, self.unit, self.group, self.last)
 
 
-class Tap:
-    """Hooks on the blocks of every stack. `receive(site, tensor)` gets each hidden state, once, in the order of the pass."""
+@dataclass(frozen=True)
+class Inner:
+    """A module within a block whose input and output are sites: the block's last norm, or its last activation."""
 
-    def __init__(self, stacks: dict[str, nn.Module], receive: Callable[[Site, Tensor], None]) -> None:
-        self.receive = receive
-        self.stacks = {name: (blocks := find_blocks(stack, name), find_norms(stack, blocks)) for name, stack in stacks.items()}
+    module: nn.Module
+    role: str  # norm or activation
+    call: int  # which of its calls within the block
+
+
+class Tap:
+    """Hooks on the blocks of every stack. `receive(site, tensor)` gets each state, once, in the order of the pass.
+
+    `learn` runs one forward pass first, to count block calls and, where `inner` is asked for, to find the last norm and the last
+    activation of each block.
+    """
+
+    def __init__(self, stacks: dict[str, Stack], receive: Callable[[Site, Tensor], None], *, inner: bool = False) -> None:
+        self.receive, self.inner = receive, inner
+        self.stacks = {name: find_blocks(stack.module, name, stack.blocks) for name, stack in stacks.items()}
+        self._norms = {name: find_norms(stack.module, self.stacks[name]) for name, stack in stacks.items()}
         self.calls: dict[str, int] = {}
+        self.depth: dict[str, int] = {}
+        self.nulls: dict[str, float] = {}
+        """The cosine that an activation alone gives, by the label of each site behind one."""
         self._last: dict[str, Any] = {}
+        self._planned: dict[tuple[str, int], list[Inner]] = {}
+        self._within: dict[int, int] = {}
+        self._entered: tuple[str, int] | None = None
         self.seconds = 0.0
 
     def begin(self) -> None:
         """A new forward pass."""
         self.calls = dict.fromkeys(self.stacks, 0)
         self._last = {}
+        self._entered = None
+
+    def learn(self, run: Callable[[], object]) -> None:
+        """One forward pass: how often blocks are called, and what lies within them."""
+        seen: dict[tuple[str, int], list[tuple[nn.Module, str, Tensor]]] = {}
+        ends: dict[tuple[str, int], Tensor] = {}
+
+        def note(module: nn.Module, args: Any, output: Any) -> None:
+            if self._entered is not None and isinstance(output, Tensor):
+                seen.setdefault(self._entered, []).append((module, "norm" if is_norm(module) else "activation", output))
+
+        receive, self.receive = self.receive, lambda site, tensor: None
+        extra = [m.register_forward_hook(note) for m in self._parts()] if self.inner else []
+        extra += [b.register_forward_hook(self._end(name, ends)) for name, blocks in self.stacks.items() for b in _once(blocks)]
+        try:
+            self.begin()
+            with torch.inference_mode(), self.attached():
+                run()
+        finally:
+            self.receive = receive
+            for handle in extra:
+                handle.remove()
+        self.depth = dict(self.calls)
+        for where, calls in seen.items():
+            self._plan(where, calls, ends[where])
+
+    def _parts(self) -> list[nn.Module]:
+        parts = {id(m): m for blocks in self.stacks.values() for _, b in blocks for m in b.modules() if m is not b}
+        return [module for module in parts.values() if is_norm(module) or is_activation(module)]
+
+    def _end(self, name: str, ends: dict[tuple[str, int], Tensor]) -> Callable[..., None]:
+        def hook(_: nn.Module, args: Any, output: Any) -> None:
+            ends[name, self.calls[name] + 1] = state_of(output)
+
+        return hook
+
+    def _plan(self, where: tuple[str, int], calls: list[tuple[nn.Module, str, Tensor]], end: Tensor) -> None:
+        stack, layer = where
+        for role in ("norm", "activation"):
+            # What gates a whole map has one position; it is not a state of the block.
+            fitting = [(m, out) for m, kind, out in calls if kind == role and points_of(out).shape[:2] == points_of(end).shape[:2]]
+            if not fitting:
+                continue
+            module, out = fitting[-1]
+            call = sum(1 for m, kind, _ in calls if m is module)
+            self._planned.setdefault(where, []).append(Inner(module, role, call))
+            if role == "activation":
+                level = activation_null(module)
+                self.nulls[Site(stack, "after_activation", layer).label] = level
+                if out.data_ptr() == end.data_ptr():
+                    self.nulls[Site(stack, "hidden", layer).label] = level
 
     def _give(self, site: Site, tensor: Tensor) -> None:
         started = time.perf_counter()
@@ -82,11 +154,14 @@ class Tap:
     def attached(self) -> Iterator[None]:
         """The hooks are in place within this context, and compiled models run eagerly so that hooks are called."""
         handles = []
-        for name, (blocks, norms) in self.stacks.items():
-            for block in {id(block): block for block in blocks}.values():
+        for name, blocks in self.stacks.items():
+            for block in _once(blocks):
                 handles.append(block.register_forward_pre_hook(self._before(name), with_kwargs=True))
                 handles.append(block.register_forward_hook(self._after(name)))
-            handles += [norm.register_forward_hook(self._norm(name)) for norm in norms]
+            handles += [norm.register_forward_hook(self._norm(name)) for norm in self._norms[name]]
+        planned = {id(inner.module): inner.module for found in self._planned.values() for inner in found}
+        for module in planned.values():
+            handles += [module.register_forward_pre_hook(self._enters), module.register_forward_hook(self._leaves)]
         try:
             with torch.compiler.set_stance("force_eager"):
                 yield
@@ -96,35 +171,80 @@ class Tap:
 
     def _before(self, stack: str) -> Callable[..., None]:
         def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            self._entered, self._within = (stack, self.calls[stack] + 1), {}
             if self.calls[stack] == 0:
-                self._give(Site(stack, "hidden", 0), _state(args or (kwargs.get("hidden_states"),)))
+                given = kwargs.get("hidden_states", kwargs.get("hidden_state"))
+                self._give(Site(stack, "hidden", 0), state_of(args or (tuple(kwargs.values()) if given is None else given)))
 
         return hook
 
     def _after(self, stack: str) -> Callable[..., None]:
         def hook(_: nn.Module, args: tuple[Any, ...], output: Any) -> None:
             self.calls[stack] += 1
-            state = _state(output)
+            self._entered = None
+            state = state_of(output)
             self._last[stack] = state
             self._give(Site(stack, "hidden", self.calls[stack]), state)
 
         return hook
 
+    def _enters(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        self._within[id(module)] = self._within.get(id(module), 0) + 1
+        self._around("before", module, args[0])
+
+    def _leaves(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        self._around("after", module, output)
+
+    def _around(self, side: str, module: nn.Module, state: Tensor) -> None:
+        if self._entered is not None:
+            stack, layer = self._entered
+            for inner in self._planned.get(self._entered, ()):
+                if inner.module is module and inner.call == self._within[id(module)]:
+                    self._give(Site(stack, f"{side}_{inner.role}", layer), state)
+
     def _norm(self, stack: str) -> Callable[..., None]:
         def hook(_: nn.Module, args: tuple[Any, ...], output: Any) -> None:
             last = self._last.get(stack)
-            if last is not None and args and isinstance(args[0], Tensor) and args[0].data_ptr() == last.data_ptr():
-                self._give(Site(stack, "final", self.calls[stack]), _state(output))
+            ended = self.calls[stack] == self.depth.get(stack, self.calls[stack])  # a norm between stages is not the final one
+            if ended and last is not None and args and isinstance(args[0], Tensor) and args[0].data_ptr() == last.data_ptr():
+                self._give(Site(stack, "final", self.calls[stack]), state_of(output))
 
         return hook
 
 
-def _state(output: Any) -> Tensor:
-    """The hidden state (b, t, d) in what a block was given or gave."""
-    for candidate in output if isinstance(output, tuple | list) else [output]:
-        if isinstance(candidate, Tensor) and candidate.dim() == 3 and candidate.is_floating_point():
-            return candidate
+def _once(blocks: Blocks) -> list[nn.Module]:
+    return list({id(block): block for _, block in blocks}.values())
+
+
+def state_of(output: Any) -> Tensor:
+    """The hidden state in what a block was given or gave: (b, t, d), a map (b, d, h, w) or, of a plain module, (b, d)."""
+    candidates = list(output.values()) if isinstance(output, dict) else output if isinstance(output, tuple | list) else [output]
+    tensors = [found for found in candidates if isinstance(found, Tensor) and found.is_floating_point()]
+    for dimensions in ((3, 4), (2,)):
+        for found in tensors:
+            if found.dim() in dimensions:
+                return found
     raise IsoscopeError("A block gives no tensor of shape (batch, positions, dimensions); this model needs a family of its own.")
+
+
+def points_of(tensor: Tensor) -> Tensor:
+    """A state as (b, t, d): every position of a map is a point."""
+    if tensor.dim() == 4:
+        return tensor.flatten(2).transpose(1, 2)
+    return tensor[:, None] if tensor.dim() == 2 else tensor
+
+
+def activation_null(module: nn.Module) -> float:
+    """The mean cosine of vectors of independent standard normals behind this activation: (E f)²/E f².
+
+    >>> round(activation_null(nn.ReLU()) * np.pi, 4)
+    1.0
+    """
+    z = torch.linspace(-8, 8, 16_001, dtype=torch.float64)
+    weights = torch.exp(-z * z / 2)
+    with torch.inference_mode():
+        f = module(z.clone())
+    return float((weights @ f) ** 2 / (weights @ f**2 * weights.sum()))
 
 
 def absorb(statistics: SiteStatistics, tensor: Tensor, layout: Layout, site: Site, model: str) -> None:

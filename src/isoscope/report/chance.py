@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import pandas as pd
 
+from isoscope.figures import one_pair
+
 FIXED = (0.1, 0.2)
 """Thresholds that do not depend on the dimension; 0.2 is the one of "Anisotropy Is Inherent to Self-Attention"."""
-
-
-@lru_cache
-def one_pair(d: int, q: float = 0.95) -> float:
-    """The q-quantile of the cosine of *one pair* of isotropic vectors: (1 + c)/2 ~ Beta((d − 1)/2, (d − 1)/2).
-
-    >>> [round(one_pair(d), 4) for d in (16, 768, 4096)]
-    [0.4124, 0.0594, 0.0257]
-    """
-    from scipy.special import betaincinv
-
-    return float(2 * betaincinv((d - 1) / 2, (d - 1) / 2, q) - 1)
 
 
 @dataclass(frozen=True)

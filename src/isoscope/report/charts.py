@@ -1,8 +1,7 @@
-"""Figures as the page embeds them: panels that take the width they are given, and JSON that cannot leave its script element."""
+"""Figures as the page embeds them: panels that take the width they are given."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,9 @@ import pandas as pd
 from isoscope.core.figure import Figure
 from isoscope.figures import figures
 
-ORDER = ["layer_profile", "drift_and_cosine", "spectrum", "dimension_share", "norms", "policy_difference"]
+GROUPS = ["token_models", "character_models", "speech_models", "vision_models", "convolutional_models"]
+DRIFT = ["drift_and_cosine", "drift_spearman", "drift_pearson", "isotropic_level"]
+ORDER = [*GROUPS, "layer_profile", *DRIFT, "spectrum", "dimension_share", "norms", "policy_difference"]
 """How the page reads; a figure that someone added follows by name."""
 
 FOLLOWS = "currentColor"
@@ -41,13 +42,16 @@ class Drawn:
 
     figure: Figure
     panels: list[dict[str, Any]]
+    legend: list[tuple[str, str, str]]
+    """The figure's own curves: name, tone and dash; empty where the page's legend of models is enough."""
 
 
 def drawn(table: pd.DataFrame, series: pd.DataFrame) -> list[Drawn]:
     """Every figure that these tables can fill, in reading order; Altair has checked the parts, and to check the whole takes seconds."""
     names = [name for name in ORDER if name in figures] + [name for name in figures.names() if name not in ORDER]
     found = [(figures[name], figures[name].draw(table, series)) for name in names]
-    return [Drawn(figure, panels(chart.to_dict(validate=False))) for figure, chart in found if chart is not None]
+    specs = [(figure, chart.to_dict(validate=False)) for figure, chart in found if chart is not None]
+    return [Drawn(figure, panels(spec), legend_of(spec)) for figure, spec in specs]
 
 
 def panels(spec: dict[str, Any]) -> list[dict[str, Any]]:
@@ -76,22 +80,25 @@ def names_of(part: Any) -> set[str]:
     return own.union(*(names_of(value) for key, value in part.items() if key != "data"))
 
 
+def legend_of(part: Any) -> list[tuple[str, str, str]]:
+    """The curves of a figure that has a legend of its own, found in the scales of its colours and dashes."""
+    if isinstance(part, list):
+        return next((found for item in part if (found := legend_of(item))), [])
+    if not isinstance(part, dict):
+        return []
+    tone, dash = part.get("color"), part.get("strokeDash")
+    if isinstance(tone, dict) and isinstance(dash, dict) and tone.get("field") == "curve":
+        names, tones, dashes = tone["scale"]["domain"], tone["scale"]["range"], dash["scale"]["range"]
+        return [(name, color, " ".join(map(str, steps))) for name, color, steps in zip(names, tones, dashes, strict=True)]
+    return next((found for key, value in part.items() if key != "datasets" and (found := legend_of(value))), [])
+
+
 def without_line_legend(part: Any) -> Any:
     """A copy whose models' colours have no legend: the page shows one for all panels."""
     if isinstance(part, list):
         return [without_line_legend(item) for item in part]
     if not isinstance(part, dict):
         return part
-    if part.get("field") == "line" and "scale" in part:
+    if part.get("field") in ("line", "curve") and "scale" in part:
         return part | {"legend": None}
     return {key: value if key == "values" else without_line_legend(value) for key, value in part.items()}
-
-
-def script_json(value: Any) -> str:
-    r"""JSON that stays inside a script element whatever its strings say.
-
-    >>> script_json("</script><!-- & \u2028")
-    '"\\u003c/script\\u003e\\u003c!-- \\u0026 \\u2028"'
-    """
-    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -2,6 +2,12 @@
   "use strict";
   const byId = (id) => document.getElementById(id);
 
+  // Charts (JSON) and tables (CSV) are compressed inside the page.
+  const unpack = async (name) => {
+    const bytes = Uint8Array.from(atob(byId(`packed-${name}`).textContent), (c) => c.charCodeAt(0));
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  };
+
   // Charts: drawn one after the other so that the page stays alive, and told which tokens the reader chose.
   const views = [];
   const chosen = () => document.querySelector("#policy input:checked")?.value;
@@ -16,7 +22,7 @@
     actions: { export: true, source: false, compiled: false, editor: false },
   };
   const drawAll = async () => {
-    const specs = JSON.parse(byId("charts").textContent);
+    const specs = JSON.parse(await unpack("charts"));
     for (const place of document.querySelectorAll("[data-chart]")) {
       try {
         const { view } = await window.vegaEmbed(place, specs[Number(place.dataset.chart)], options);
@@ -30,11 +36,7 @@
   };
   byId("policy")?.addEventListener("change", () => views.forEach(setPolicy));
 
-  // Tables: compressed CSV inside the page.
-  const unpack = async (name) => {
-    const bytes = Uint8Array.from(atob(byId(`packed-${name}`).textContent), (c) => c.charCodeAt(0));
-    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
-  };
+  // Tables: saved as they are, and shown a page at a time.
   for (const button of document.querySelectorAll("[data-save]")) {
     button.addEventListener("click", async () => {
       const name = button.dataset.save;

@@ -17,7 +17,7 @@ import pandas as pd
 from isoscope.core.version import __version__
 from isoscope.figures import PALETTE, policies
 from isoscope.report.chance import listed
-from isoscope.report.charts import Drawn, drawn, script_json
+from isoscope.report.charts import Drawn, drawn
 from isoscope.report.files import vega_lite_version
 from isoscope.report.line import Line, all_lines, place, share, show, span
 from isoscope.report.provenance import meanings, specification
@@ -50,7 +50,7 @@ def write_report(table: pd.DataFrame, series: pd.DataFrame, manifests: Manifests
 
 
 def page(table: pd.DataFrame, series: pd.DataFrame, manifests: Manifests, *, title: str | None = None) -> str:
-    """The page as text. All that comes from models and files goes through autoescape or `script_json`."""
+    """The page as text. All that comes from models and files goes through autoescape or `packed`."""
     import jinja2
     from markupsafe import Markup
 
@@ -74,8 +74,11 @@ def page(table: pd.DataFrame, series: pd.DataFrame, manifests: Manifests, *, tit
         css=Markup(asset("page.css")),
         script=Markup(asset("page.js")),
         vega=Markup(vega()),
-        charts=Markup(script_json([panel for chart in charts for panel in chart.panels])),
-        payload={"table": packed(table), "series": packed(series)},
+        payload={
+            "charts": packed(json.dumps([panel for chart in charts for panel in chart.panels], allow_nan=False, separators=(",", ":"))),
+            "table": packed(table.to_csv(index=False)),
+            "series": packed(series.to_csv(index=False)),
+        },
     )
 
 
@@ -94,16 +97,16 @@ def vega() -> str:
     return text.replace("</script", "<\\/script")
 
 
-def packed(frame: pd.DataFrame) -> str:
-    """A table as CSV, compressed, in letters: the page unpacks it to show and to save it."""
-    return base64.b64encode(gzip.compress(frame.to_csv(index=False).encode(), mtime=0)).decode()
+def packed(text: str) -> str:
+    """Text, compressed, in letters and digits, which cannot leave their script element whatever it says: the page unpacks it."""
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
-def numbered(charts: list[Drawn]) -> list[tuple[Any, list[int]]]:
+def numbered(charts: list[Drawn]) -> list[tuple[Drawn, list[int]]]:
     """Each figure with the numbers of its panels in the page's list of charts."""
     sections, start = [], 0
     for chart in charts:
-        sections.append((chart.figure, list(range(start, start + len(chart.panels)))))
+        sections.append((chart, list(range(start, start + len(chart.panels)))))
         start += len(chart.panels)
     return sections
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
-from isoscope.figures import policies
-from isoscope.report.chance import listed, one_pair, spoken, verdict
+from isoscope.core.group import UNTRAINED
+from isoscope.figures import one_pair, policies
+from isoscope.report.chance import listed, spoken, verdict
 from isoscope.report.line import Line, bounds, greatest, least, place, share, show
-
-UNTRAINED = "untrained:"
-"""What the name of an untrained twin begins with."""
 
 COSINE = {"between_cosine": "mean cosine of pairs from different items", "mean_cosine": "mean cosine over all pairs"}
 

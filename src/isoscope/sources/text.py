@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import glob
-import hashlib
 import json
 import os
 import shutil
@@ -17,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.core.errors import IsoscopeError, nearest
-from isoscope.core.source import Item, SourceKind
+from isoscope.core.source import Item, SourceKind, find, fingerprint_of, relative, short_name
 
 EMBEDDED = Path(__file__).parent / "data" / "text.jsonl"
-SUFFIXES = (".txt", ".jsonl", ".parquet")
 
 
 class TextSource:
@@ -39,15 +36,8 @@ class TextSource:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over the files' relative names (items are named by them), sizes and bytes in order, and over the column."""
-        digest = hashlib.sha256()
-        if any(path.suffix.lower() != ".txt" for path in self.files):
-            digest.update(f"column {self.column or 'text'}\n".encode())
-        for path, label in zip(self.files, self.labels, strict=True):
-            digest.update(f"{label} {path.stat().st_size}\n".encode())
-            with path.open("rb") as file:
-                while block := file.read(1 << 20):
-                    digest.update(block)
-        return digest.hexdigest()
+        rows = any(path.suffix.lower() != ".txt" for path in self.files)
+        return fingerprint_of(self.files, self.labels, f"column {self.column or 'text'}\n" if rows else "")
 
     def items(self) -> Iterator[Item]:
         """Every paragraph and every row that holds text, file after file."""
@@ -70,12 +60,6 @@ class EmbeddedText(TextSource):
             for line in file:
                 row = json.loads(line)
                 yield Item(row["id"], row["text"])
-
-
-def relative(files: Sequence[Path]) -> list[str]:
-    """Each file's path below the folder that all of them share, with forward slashes everywhere."""
-    shared = os.path.commonpath([path.absolute().parent for path in files])
-    return [path.absolute().relative_to(shared).as_posix() for path in files]
 
 
 def read(path: Path, column: str | None, shown: str) -> Iterator[tuple[int, str]]:
@@ -159,15 +143,15 @@ def parquet_rows(path: Path, column: str | None, shown: str) -> Iterator[tuple[i
         raise IsoscopeError(f"{shown} is not a readable Parquet file, or is damaged ({reason}); write it anew.") from error
 
 
-def choose_column(where: str, column: str | None, columns: list[str], texts: list[str]) -> str:
-    """The column asked for; without one `text`, or the only one that holds strings."""
+def choose_column(where: str, column: str | None, columns: list[str], fitting: list[str], usual: str = "text") -> str:
+    """The column asked for; without one the usual one, or the only one that holds what is wanted."""
     if column in columns:
         return str(column)
-    if column is None and "text" in columns:
-        return "text"
-    if column is None and len(texts) == 1:
-        return texts[0]
-    missing = f"has no column {column or 'text'!r}{nearest(column or 'text', columns).rstrip('?')}"
+    if column is None and usual in columns:
+        return usual
+    if column is None and len(fitting) == 1:
+        return fitting[0]
+    missing = f"has no column {column or usual!r}{nearest(column or usual, columns).rstrip('?')}"
     raise IsoscopeError(f"{where} {missing}; its columns are {', '.join(columns) or 'none'}: choose one with --column.")
 
 
@@ -180,48 +164,21 @@ def standard_input() -> TextSource:
     return source
 
 
-def find(spec: str) -> list[Path]:
-    """The files that a path, a folder or a pattern means, in the order of their names."""
-    path = Path(spec)
-    if path.is_file():
-        return [path] if path.suffix.lower() in SUFFIXES else []
-    if path.is_dir():
-        inside = map(Path, glob.iglob(f"{glob.escape(spec)}/**/*", recursive=True))
-        return sorted((file for file in inside if file.suffix.lower() in SUFFIXES and file.is_file()), key=Path.as_posix)
-    files = sorted((file for file in map(Path, glob.iglob(spec, recursive=True)) if file.is_file()), key=Path.as_posix)
-    strange = [file for file in files if file.suffix.lower() not in SUFFIXES]
-    if strange and len(strange) < len(files):
-        raise IsoscopeError(
-            f"The pattern {spec} also matches {strange[0]}, not a .txt, .jsonl or .parquet file; narrow it, as in **/*.txt."
-        )
-    return [] if strange else files
-
-
-def open_text(spec: str, column: str | None) -> TextSource | None:
+def open_text(spec: str, column: str | None, modality: str) -> TextSource | None:
     """The text that `spec` means, or None; the first item is read at once, so that a mistake is told before a model is loaded."""
     if spec == "embedded":
-        return EmbeddedText("embedded", [EMBEDDED])
+        return EmbeddedText("embedded", [EMBEDDED]) if modality == "text" else None
     if spec == "-":
+        if modality != "text":
+            raise IsoscopeError(f"Standard input is read as text, and the model reads {modality}; name a file or a folder instead of -.")
         source = standard_input()
     else:
-        files = find(spec)
+        files = find(spec, "text", modality)
         if not files:
             return None
         source = TextSource(short_name(spec), files, column)
     next(source.items())
     return source
-
-
-def short_name(spec: str) -> str:
-    """What a spec is called in a table, without the folders above: a file's or folder's own name, or a pattern.
-
-    >>> short_name("/home/me/corpus/**/*.txt"), short_name("corpus/a.txt")
-    ('**/*.txt', 'a.txt')
-    """
-    path = Path(spec)
-    if path.exists() or not glob.has_magic(spec):
-        return path.absolute().name
-    return "/".join(path.parts[next(i for i, part in enumerate(path.parts) if glob.has_magic(part)) :])
 
 
 ACCEPTS = "`embedded`, a .txt, .jsonl or .parquet file, a folder or pattern of them, - for standard input"

@@ -10,6 +10,17 @@ import numpy as np
 from isoscope.statistics.kernel import Floats, Sums
 
 GROUPS = 64
+WIDE = 1 << 15
+"""Above this dimension there are fewer groups: a map of a million numbers times 64 would not fit."""
+
+
+def groups_at(d: int) -> int:
+    """How many groups of items are kept at this dimension.
+
+    >>> groups_at(768), groups_at(802_816)
+    (64, 8)
+    """
+    return GROUPS if d <= WIDE else 8
 
 
 @dataclass
@@ -27,18 +38,18 @@ class Totals:
 
 
 class Groups:
-    """64 groups of items by hash; for each slice n, Σu, Σx, Σ‖x‖, Σ‖x‖², and over items the products of the slices' Σu.
+    """64 groups of items by hash (8 of wide points); for each slice n, Σu, Σx, Σ‖x‖, Σ‖x‖², and over items the products of the slices' Σu.
 
     The products S_a·S_b between slices are kept, so that any set of slices can be joined after the pass: an item's Σu under
     a policy is the sum over its slices. An item may arrive in parts; it is counted when its last part has come.
     """
 
     def __init__(self, d: int, slices: int = 1) -> None:
-        self.d, self.slices = d, slices
-        self.counts = np.zeros((4, slices, GROUPS))  # n, points with a direction, Σ‖x‖, Σ‖x‖²
-        self.sums = np.zeros((2, slices, GROUPS, d))  # Σx, Σu
-        self.products = np.zeros((2, GROUPS, slices, slices))  # Σ_item S_a·S_b, Σ_item n_a n_b
-        self.units = np.zeros(GROUPS, dtype=np.int64)
+        self.d, self.slices, self.count = d, slices, groups_at(d)
+        self.counts = np.zeros((4, slices, self.count))  # n, points with a direction, Σ‖x‖, Σ‖x‖²
+        self.sums = np.zeros((2, slices, self.count, d))  # Σx, Σu
+        self.products = np.zeros((2, self.count, slices, slices))  # Σ_item S_a·S_b, Σ_item n_a n_b
+        self.units = np.zeros(self.count, dtype=np.int64)
         self._open: dict[int, tuple[Floats, Floats]] = {}
 
     def update(
@@ -52,7 +63,7 @@ class Groups:
             unit: (g,) the item of each segment; None says that every point is an item of its own.
             last: (g,) whether this is the last segment of its item.
         """
-        g = len(group)
+        g, group = len(group), group % self.count
         directions, alive = np.zeros((g, self.slices, self.d)), np.zeros((g, self.slices))
         for s, part in enumerate(parts):
             if part is None:
@@ -155,9 +166,9 @@ class Groups:
 
 def _scatter(target: np.ndarray, group: np.ndarray, values: np.ndarray) -> None:
     """Add each value to its group, in place: by rows where they are few, by a product with the membership where they are many."""
-    if len(group) <= GROUPS:
+    if len(group) <= len(target):
         for i, g in enumerate(group):
             target[g] += values[i]
     else:
-        members = (np.arange(GROUPS)[:, None] == group).astype(np.float64)
+        members = (np.arange(len(target))[:, None] == group).astype(np.float64)
         target += np.tensordot(members, values, 1).astype(target.dtype)

@@ -4,25 +4,41 @@ from __future__ import annotations
 
 from typing import Any
 
-from isoscope.models.family import Family
+from isoscope.models.family import RANDOM, Family, Stack
+from isoscope.models.readers.text import CausalReader, tokenizer
 
 
-def _matches(config: Any) -> bool:
+def _matches(config: Any) -> int:
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
     if getattr(config, "is_encoder_decoder", False):
-        return False
+        return 0
     causal = config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
     masked = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES
-    return causal and (not masked or bool(getattr(config, "is_decoder", False)))
+    return int(causal and (not masked or bool(getattr(config, "is_decoder", False))))
 
 
 decoder = Family(
     name="decoder",
     modality="text",
-    about="causal language models: GPT-2, OPT, Llama, Pythia, Falcon, Qwen, …",
+    about="causal language models",
+    covers={
+        "GPT-2": RANDOM,
+        "OPT": RANDOM,
+        "GPT-J": RANDOM,
+        "GPT-NeoX (Pythia)": RANDOM,
+        "Llama": "SmolLM2-135M",
+        "Falcon": RANDOM,
+        "Qwen2": RANDOM,
+        "Qwen3": RANDOM,
+        "Gemma": RANDOM,
+        "Gemma 2": RANDOM,
+        "OLMo": RANDOM,
+        "OLMo 2": RANDOM,
+    },
     matches=_matches,
-    stacks=lambda model: {"decoder": model},
-    feed=lambda model, ids, mask: {"input_ids": ids, "attention_mask": mask, "use_cache": False},
-    start=lambda config: None,
+    stacks=lambda model: {"decoder": Stack(model)},
+    processor=tokenizer,
+    reader=CausalReader,
+    loads=("folder", "hub", "GGUF"),
 )

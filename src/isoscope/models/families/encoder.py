@@ -4,22 +4,33 @@ from __future__ import annotations
 
 from typing import Any
 
-from isoscope.models.family import Family
+from isoscope.models.family import RANDOM, Family, Stack
+from isoscope.models.readers.text import TextReader, tokenizer
 
 
-def _matches(config: Any) -> bool:
+def _matches(config: Any) -> int:
     from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
     alone = not getattr(config, "is_encoder_decoder", False) and not getattr(config, "is_decoder", False)
-    return alone and config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    return int(alone and config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES)
 
 
 encoder = Family(
     name="encoder",
     modality="text",
-    about="masked language models and sentence encoders: BERT, RoBERTa, ALBERT, ELECTRA, MPNet, …",
+    about="masked language models and sentence encoders",
+    covers={
+        "BERT": "all-MiniLM-L6-v2, AntiBERTy",
+        "RoBERTa": RANDOM,
+        "ALBERT": "RXNMapper",
+        "ELECTRA": RANDOM,
+        "DistilBERT": RANDOM,
+        "MPNet": RANDOM,
+        "DeBERTa-v2": RANDOM,
+        "ModernBERT": RANDOM,
+    },
     matches=_matches,
-    stacks=lambda model: {"encoder": model},
-    feed=lambda model, ids, mask: {"input_ids": ids, "attention_mask": mask},
-    start=lambda config: None,
+    stacks=lambda model: {"encoder": Stack(model)},
+    processor=tokenizer,
+    reader=TextReader,
 )

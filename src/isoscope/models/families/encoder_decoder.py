@@ -4,36 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-from torch import Tensor, nn
-
-from isoscope.models.family import Family
+from isoscope.models.family import RANDOM, Family, Stack
+from isoscope.models.readers.text import PairReader, tokenizer
 
 
-def _start(config: Any) -> int | None:
-    for name in ("decoder_start_token_id", "pad_token_id", "bos_token_id"):
-        token = getattr(config, name, None)
-        if token is not None:
-            return int(token)
-    return 0
+def _matches(config: Any) -> int:
+    from transformers.models.auto.modeling_auto import MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES
+
+    return int(config.model_type in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES)
 
 
-def _feed(model: Any, ids: Tensor, mask: Tensor) -> dict[str, Any]:
-    start = torch.full_like(ids[:, :1], _start(model.config) or 0)
-    shifted = torch.cat([start, ids[:, :-1]], dim=1)
-    return {"input_ids": ids, "attention_mask": mask, "decoder_input_ids": shifted, "decoder_attention_mask": mask, "use_cache": False}
-
-
-def _stacks(model: Any) -> dict[str, nn.Module]:
-    return {"encoder": model.get_encoder(), "decoder": model.get_decoder()}
+def _stacks(model: Any) -> dict[str, Stack]:
+    found = {"encoder": Stack(model.get_encoder())}
+    return found | ({"decoder": Stack(model.decoder)} if hasattr(model, "decoder") else {})
 
 
 encoder_decoder = Family(
     name="encoder_decoder",
     modality="text",
-    about="sequence-to-sequence models: T5, Flan-T5, BART, Pegasus, …",
-    matches=lambda config: bool(getattr(config, "is_encoder_decoder", False)),
+    about="sequence-to-sequence models, and their encoders alone",
+    covers={"T5": RANDOM, "Flan-T5": RANDOM, "T5 encoder": RANDOM, "BART": RANDOM},
+    matches=_matches,
     stacks=_stacks,
-    feed=_feed,
-    start=_start,
+    processor=tokenizer,
+    reader=PairReader,
 )

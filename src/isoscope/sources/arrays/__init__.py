@@ -40,8 +40,8 @@ def open_array(path: str | Path, key: str | None = None) -> ArrayFile:
     return FORMATS[path.suffix.lower()](path, key)
 
 
-def refuse(spec: str, column: str | None) -> Source | None:
-    """Never a source of items; but a matrix given where text is expected deserves a pointer to the command that reads it."""
+def refuse(spec: str, column: str | None, modality: str) -> Source | None:
+    """Never a source of items; but a matrix given where items are expected deserves a pointer to the command that reads it."""
     path = Path(spec)
     if path.suffix.lower() in FORMATS and path.suffix.lower() != ".parquet" and path.is_file():
         raise IsoscopeError(f"{spec} is a matrix, and a model reads documents; to measure the matrix itself: isoscope embeddings {spec}")

@@ -1,0 +1,117 @@
+"""The sites of one model and their statistics: found with a first forward pass, filled by the ones that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from isoscope.core.errors import IsoscopeError
+from isoscope.core.site import Site
+from isoscope.core.slice import BODY
+from isoscope.engine.announce import SitePlan
+from isoscope.engine.options import SAMPLE_UP_TO, Options
+from isoscope.models.blocks import stages
+from isoscope.models.family import Stack
+from isoscope.models.tap import Layout, Tap, absorb, points_of
+from isoscope.statistics.site_statistics import SiteStatistics
+
+Laid = Callable[[str, int, int], Layout]
+"""`laid(stack, b, t)`: what the b × t positions of a site of a stack are; the stack `""` has whole maps, one an image."""
+
+
+class Sites:
+    """A tap, and the statistics of every site that the options ask for."""
+
+    def __init__(
+        self, stacks: dict[str, Stack], options: Options, slices: list[str], name: str, *, inner: bool = False, maps: bool = False
+    ) -> None:
+        self.options, self.slices, self.name = options, slices, name
+        self.maps = options.maps if maps else "per-position"
+        self.tap = Tap(stacks, self._receive, inner=inner)
+        self.statistics: dict[Site, SiteStatistics] = {}
+        self.shapes: dict[Site, int] = {}
+        self._laid: Laid | None = None
+
+    def learn(self, run: Callable[[], object]) -> None:
+        """Every site and its dimension, from a forward pass over a small input, and empty statistics for those that are wanted."""
+        self.tap.learn(run)
+
+        def note(site: Site, tensor: Tensor) -> None:
+            for found, state in self._readings(site, tensor):
+                self.shapes[found] = int(points_of(state).shape[-1])
+
+        self.tap.receive = note
+        self._tapped(run)
+        self.tap.receive = self._receive
+        for stack in self.tap.stacks:
+            if self.tap.calls[stack] == 0:
+                raise IsoscopeError(f"The {stack} of {self.name} received no points; its blocks are not called in a forward pass.")
+        for site, d in self.shapes.items():
+            if self.options.wants(site, self.tap.depth[site.stack]):
+                self.statistics[site] = SiteStatistics(
+                    d,
+                    [BODY] if site.kind == "map" else self.slices,
+                    second=self.second(site),
+                    cosine=self.options.cosine_sd and self.second(site),
+                    sample=self.options.sample if d <= SAMPLE_UP_TO else 0,
+                )
+        if not self.statistics:
+            raise IsoscopeError(f"--layers {self.options.layers} chooses no layer of {self.name}.")
+
+    def second(self, site: Site) -> bool:
+        """Whether second moments are kept."""
+        return self.options.wants_second(site, self.tap.depth[site.stack], self.shapes[site])
+
+    def measure(self, run: Callable[[], object], laid: Laid) -> None:
+        """One forward pass, every state of which is reduced to its statistics."""
+        self._laid = laid
+        self._tapped(run)
+
+    def _tapped(self, run: Callable[[], object]) -> None:
+        self.tap.begin()
+        with torch.inference_mode(), self.tap.attached():
+            run()
+
+    def _readings(self, site: Site, tensor: Tensor) -> Iterator[tuple[Site, Tensor]]:
+        """A state as it is, and where asked for a map as one vector an image."""
+        maps = self.maps if site.kind == "hidden" else "per-position"
+        if maps != "per-image":
+            yield site, tensor
+        if maps != "per-position":
+            yield Site(site.stack, "map", site.layer), tensor.flatten(1)
+
+    def _receive(self, site: Site, tensor: Tensor) -> None:
+        for found, state in self._readings(site, tensor):
+            if found in self.statistics and self._laid is not None:
+                points = points_of(state)
+                layout = self._laid("" if found.kind == "map" else found.stack, *points.shape[:2])
+                absorb(self.statistics[found], points, layout, found, self.name)
+
+    def check(self) -> None:
+        """A site that saw nothing is an error, not a gap."""
+        for site, statistics in self.statistics.items():
+            if not statistics.filled:
+                raise IsoscopeError(f"{site.label} of {self.name} received no points.")
+
+    def plans(self, tokens: int | None) -> list[SitePlan]:
+        """The size of each site's statistics."""
+        return [
+            SitePlan(
+                self.shapes[site],
+                1 if site.kind == "map" else len(self.slices),
+                self.second(site),
+                self.options.cosine_sd and self.second(site),
+                self.options.sample if self.shapes[site] <= SAMPLE_UP_TO else 0,
+                tokens,
+            )
+            for site in self.statistics
+            if site in self.shapes
+        ]
+
+    def marks(self) -> dict[str, Any]:
+        """The stages of blocks, and what an activation alone makes of a cosine, where there is such a thing."""
+        staged = {stack: found for stack, blocks in self.tap.stacks.items() if (found := stages(blocks)) is not None}
+        return ({"stages": staged} if staged else {}) | ({"activation_nulls": self.tap.nulls} if self.tap.nulls else {})

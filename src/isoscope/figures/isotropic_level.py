@@ -1,0 +1,49 @@
+"""The isotropic level against the dimension, with the models' own (Figure 18 of “Anisotropy Is Inherent to Self-Attention”)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from isoscope.core.figure import figure
+from isoscope.core.group import GROUPS, grouped
+from isoscope.figures import AVERAGE, INK, PAIR, POLICY_IS_CHOSEN, curve_scales, grid, model_curves, one_pair, records, short, with_curves
+
+SHAPES = ["circle", "square", "triangle-up", "diamond", "cross"]
+
+
+@figure(
+    title="Average cosine and the isotropic level",
+    caption="The curve is the 95th percentile of the cosine of one pair of isotropic vectors in d dimensions; a point is a model’s mean "
+    "cosine averaged over its layers (those of one d, where d changes with depth). A percentile of single pairs is a lenient "
+    "measure for an average, which would be 0 under isotropy, give or take √(2/(d·n(n−1))).",
+)
+def isotropic_level(table: pd.DataFrame, series: pd.DataFrame) -> Any:
+    """Mean cosine over dimension: the percentile of one pair as a curve, a point a model."""
+    import altair as alt
+
+    rows = grouped(with_curves(table))
+    rows = rows[rows["metric"].eq("mean_cosine") & rows["kind"].eq("hidden") & rows["head"].isna()]
+    rows = rows[rows["value"].notna() & rows["d"].ge(2).fillna(False).astype(bool)]
+    if rows.empty:
+        return None
+    models = model_curves(rows)
+    points = rows.groupby(["curve", "group", "policy", "d"], sort=False)["value"].agg(["mean", "count"]).reset_index()
+    points = points.assign(value=short(points["mean"]), group=points["group"].map(GROUPS), pair=[one_pair(int(d)) for d in points["d"]])
+    ends = min(16, int(points["d"].min())), max(4096, int(points["d"].max()))
+    curve = [{"d": int(d), "value": one_pair(int(d))} for d in np.unique(np.geomspace(*ends, 80).astype(int))]
+    ticks = [2**k for k in range(2, 18) if ends[0] <= 2**k <= ends[1]]
+    x = alt.X("d:Q", title="dimension d", scale=alt.Scale(type="log", nice=False, padding=8), axis=alt.Axis(values=ticks, format="d"))
+    y = alt.Y("value:Q", title="mean cosine")
+    shape = alt.Shape("group:N", scale=alt.Scale(domain=[*GROUPS.values()], range=SHAPES), legend=alt.Legend(title=None, orient="right"))
+    tooltip = [alt.Tooltip("curve:N", title="model"), "group:N", alt.Tooltip("d:Q", format=","), alt.Tooltip("count:Q", title="layers")]
+    tooltip += [alt.Tooltip("value:Q", title="average cosine", format=".4g"), alt.Tooltip("pair:Q", title="one pair, 95 %", format=".3g")]
+    tooltip += [alt.Tooltip("policy:N", title="tokens")]
+    level = alt.Chart({"values": curve}).mark_line(stroke=INK, strokeDash=list(PAIR.dash), strokeWidth=1.5).encode(x=x, y=y)
+    zero = alt.Chart({"values": [{"value": 0}]}).mark_rule(stroke=INK).encode(y=y)
+    data = alt.Chart({"values": records(points, ["curve", "group", "policy", "d", "count", "value", "pair"])})
+    tone = curve_scales([*models, AVERAGE, PAIR])
+    marks = data.transform_filter(POLICY_IS_CHOSEN).mark_point(size=70, strokeWidth=1.8, opacity=1)
+    return grid([alt.layer(zero, level, marks.encode(x=x, y=y, **tone, shape=shape, tooltip=tooltip))], table)

@@ -1,0 +1,30 @@
+"""Architectures written here, because transformers does not have them: VAN, CharacterBERT, MANTa-LM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def register() -> dict[str, Any]:
+    """Make the Auto classes of transformers know the architectures; the model classes by the name that a config.json gives them.
+
+    Calling it again changes nothing. Local classes win over code that a checkpoint brings, so no such code needs to run.
+
+    >>> sorted(register())[:2]
+    ['CharacterBertForPreTraining', 'CharacterBertModel']
+    """
+    import transformers
+
+    from isoscope.models.architectures import character_bert, manta_lm, van
+
+    bases: list[Any] = [van.VanModel, character_bert.CharacterBertModel, manta_lm.MantaModel]
+    heads: list[tuple[Any, Any]] = [
+        (transformers.AutoModelForImageClassification, van.VanForImageClassification),
+        (transformers.AutoModelForPreTraining, character_bert.CharacterBertForPreTraining),
+        (transformers.AutoModelForSeq2SeqLM, manta_lm.MantaForConditionalGeneration),
+    ]
+    for model in bases:
+        transformers.AutoConfig.register(model.config_class.model_type, model.config_class, exist_ok=True)
+    for auto, model in [*((transformers.AutoModel, base) for base in bases), *heads]:
+        auto.register(model.config_class, model, exist_ok=True)
+    return {model.__name__: model for model in [*bases, *(head for _, head in heads)]}

@@ -1,0 +1,24 @@
+"""ByT5: T5 over bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from isoscope.models.family import RANDOM, Family, Stack
+from isoscope.models.readers.text import PairReader, tokenizer
+
+
+def _matches(config: Any) -> int:
+    return 3 * (config.model_type in ("t5", "mt5") and getattr(config, "tokenizer_class", None) == "ByT5Tokenizer")
+
+
+byt5 = Family(
+    name="byt5",
+    modality="characters",
+    about="T5 over bytes",
+    covers={"ByT5": RANDOM},
+    matches=_matches,
+    stacks=lambda model: {"encoder": Stack(model.get_encoder()), "decoder": Stack(model.get_decoder())},
+    processor=tokenizer,
+    reader=PairReader,
+)

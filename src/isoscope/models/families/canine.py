@@ -1,0 +1,43 @@
+"""CANINE: characters in, a deep stack over every fourth place, characters out. All three stacks are measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from isoscope.models.family import RANDOM, Family, Stack
+from isoscope.models.piece import Piece, Positions
+from isoscope.models.readers.text import TextReader, tokenizer
+
+
+class CanineReader(TextReader):
+    """Characters. The convolution that shortens a sequence would mix its end with padding, so lengths never share a batch."""
+
+    pads = False
+
+    def _positions(self, pieces: list[Piece], stack: str, t: int) -> list[Positions]:
+        if stack != "encoder":
+            return super()._positions(pieces, stack, t)
+        rate = self.model.config.downsampling_rate
+        return [Positions(np.arange(t) == 0, start=piece.start // rate) for piece in pieces]
+
+
+def _stacks(model: Any) -> dict[str, Stack]:
+    return {
+        "characters": Stack(model.initial_char_encoder),
+        "encoder": Stack(model.encoder),
+        "characters_out": Stack(model.final_char_encoder),
+    }
+
+
+canine = Family(
+    name="canine",
+    modality="characters",
+    about="characters, shortened fourfold for the deep stack",
+    covers={"CANINE-s": RANDOM, "CANINE-c": RANDOM},
+    matches=lambda config: 2 * (config.model_type == "canine"),
+    stacks=_stacks,
+    processor=tokenizer,
+    reader=CanineReader,
+)

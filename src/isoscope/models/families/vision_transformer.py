@@ -1,0 +1,30 @@
+"""Vision Transformers over patches of one size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from isoscope.models.family import RANDOM, Family, Stack
+from isoscope.models.piece import Reader
+from isoscope.models.readers.images import ImageReader, image_processor
+
+TYPES = ("vit", "deit", "beit", "dinov2", "dinov2_with_registers", "vit_mae", "vit_msn", "ijepa", "data2vec-vision")
+
+
+def _reader(model: Any, seq_len: int | None) -> Reader:
+    config = model.config
+    tokens = 0 if config.model_type == "ijepa" else 2 if config.model_type == "deit" else 1
+    before = tokens + int(getattr(config, "num_register_tokens", 0) or 0)
+    return ImageReader(model, seq_len, lambda t: before)
+
+
+vision_transformer = Family(
+    name="vision_transformer",
+    modality="images",
+    about="vision Transformers over patches of one size",
+    covers={"ViT": RANDOM, "DeiT": RANDOM, "BEiT": RANDOM, "DINOv2": "DINOv2-small"},
+    matches=lambda config: 2 * (config.model_type in TYPES),
+    stacks=lambda model: {"encoder": Stack(model)},
+    processor=image_processor,
+    reader=_reader,
+)

@@ -1,0 +1,82 @@
+"""OpenAI's own Whisper checkpoints: a .pt with the sizes of the model and its weights under OpenAI's names."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from isoscope.core.errors import IsoscopeError
+from isoscope.models.formats.state import unpickle
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import WhisperConfig
+
+MULTILINGUAL = 51865
+"""The first vocabulary with languages; the English one has one token fewer, and its special tokens begin one earlier."""
+
+RENAMED = (
+    (r"\.blocks\.", ".layers."),
+    (r"\.cross_attn_ln\.", ".encoder_attn_layer_norm."),
+    (r"\.attn_ln\.", ".self_attn_layer_norm."),
+    (r"\.mlp_ln\.", ".final_layer_norm."),
+    (r"\.cross_attn\.", ".encoder_attn."),
+    (r"\.attn\.", ".self_attn."),
+    (r"\.(query|key|value)\.", lambda found: f".{found[1][0]}_proj."),
+    (r"\.out\.", ".out_proj."),
+    (r"\.mlp\.0\.", ".fc1."),
+    (r"\.mlp\.2\.", ".fc2."),
+    (r"\.(ln|ln_post)\.", ".layer_norm."),
+    (r"\.token_embedding\.", ".embed_tokens."),
+    (r"\.positional_embedding$", ".embed_positions.weight"),
+)
+
+
+def read_whisper(path: Path) -> tuple[WhisperConfig, dict[str, Tensor]]:
+    """The configuration and the weights of a .pt, as WhisperForConditionalGeneration takes them."""
+    found = unpickle(path)
+    if not isinstance(found, dict) or not {"dims", "model_state_dict"} <= found.keys():
+        raise IsoscopeError(
+            f"{path} is not a Whisper checkpoint of OpenAI, which has dims and model_state_dict; "
+            "for any other .pt name a folder that holds it and config.json."
+        )
+    config = _configuration(path, found["dims"])
+    state = {_renamed(name): value for name, value in found["model_state_dict"].items() if name != "decoder.mask"}
+    state["proj_out.weight"] = state["model.decoder.embed_tokens.weight"]  # one table for reading and writing
+    return config, state
+
+
+def _renamed(name: str) -> str:
+    for pattern, replacement in RENAMED:
+        name = re.sub(pattern, replacement, name)
+    return f"model.{name}"
+
+
+def _configuration(path: Path, dims: Any) -> WhisperConfig:
+    from transformers import WhisperConfig
+
+    try:
+        end = 50256 + (dims["n_vocab"] >= MULTILINGUAL)
+        return WhisperConfig(
+            vocab_size=dims["n_vocab"],
+            num_mel_bins=dims["n_mels"],
+            d_model=dims["n_audio_state"],
+            encoder_layers=dims["n_audio_layer"],
+            encoder_attention_heads=dims["n_audio_head"],
+            encoder_ffn_dim=4 * dims["n_audio_state"],
+            decoder_layers=dims["n_text_layer"],
+            decoder_attention_heads=dims["n_text_head"],
+            decoder_ffn_dim=4 * dims["n_text_state"],
+            max_source_positions=dims["n_audio_ctx"],
+            max_target_positions=dims["n_text_ctx"],
+            eos_token_id=end,
+            pad_token_id=end,
+            bos_token_id=50257,
+            decoder_start_token_id=end + 1,
+            suppress_tokens=[],
+            begin_suppress_tokens=[],
+            architectures=["WhisperForConditionalGeneration"],
+        )
+    except (KeyError, TypeError) as error:
+        raise IsoscopeError(f"{path} does not give all sizes of a Whisper model in dims ({error}).") from error

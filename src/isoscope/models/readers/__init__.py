@@ -1,0 +1,1 @@
+"""How items of each modality become what a model is fed."""

@@ -1,0 +1,91 @@
+"""Speech: the embedded clips, and files of sound, one clip each, at the rate they were recorded at."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from math import gcd
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from isoscope.core.errors import IsoscopeError
+from isoscope.core.source import Clip, FileItems, SourceKind, open_files, optional
+
+EMBEDDED = Path(__file__).parent / "data" / "speech"
+BLOCK = 1 << 16
+"""Frames that are decoded at a time; only their mean over the channels is kept."""
+
+OVERSHOOT = 2.0
+"""Lossy codecs leave [-1, 1] by a little, which is clipped; samples beyond this are in another unit."""
+
+UNKNOWN_SIZE = 0x7FFF0000
+"""From here on the size in a .wav's header is what programs write that do not know it."""
+
+
+def read_clip(file: BinaryIO, shown: str) -> Clip:
+    """One clip as float32 and mono (the mean of its channels), not resampled; errors call it `shown`."""
+    soundfile = optional("soundfile", shown, "soundfile", "speech")
+    check_size(file, shown)
+    try:
+        with soundfile.SoundFile(file) as sound:
+            rate, frames, guessed = sound.samplerate, sound.frames, sound.format == "MP3"
+            samples = np.concatenate([np.empty(0, np.float32), *mono(sound)])
+    except soundfile.SoundFileError as error:
+        reason = str(error).rpartition(": ")[2].strip().rstrip(".")
+        raise IsoscopeError(f"{shown} is not a readable sound file, or is damaged ({reason}); write it anew or leave it out.") from error
+    if len(samples) < frames * (0.9 if guessed else 1):
+        raise IsoscopeError(f"{shown} is cut short: it holds {len(samples)} of {frames} frames; write it anew or leave it out.")
+    check_samples(samples, shown)
+    return Clip(np.clip(samples, -1, 1, out=samples), rate)
+
+
+def mono(sound: Any) -> Iterator[np.ndarray]:
+    """The mean over the channels, block after block; integers come scaled to [-1, 1]."""
+    while len(block := sound.read(BLOCK, dtype="float32", always_2d=True)):
+        yield block.mean(axis=1)
+
+
+def check_size(file: BinaryIO, shown: str) -> None:
+    """Refuse a .wav with fewer bytes than its header says, of which the decoder would return the beginning without a word."""
+    head, size = file.read(8), file.seek(0, os.SEEK_END)
+    file.seek(0)
+    stated = int.from_bytes(head[4:], "little") + 8
+    if head[:4] == b"RIFF" and size < stated < UNKNOWN_SIZE:
+        raise IsoscopeError(f"{shown} is cut short: it holds {size} of {stated} bytes; write it anew or leave it out.")
+
+
+def check_samples(samples: np.ndarray, shown: str) -> None:
+    """Refuse a clip of nothing, of what is no number, or in a unit that is not known."""
+    if not len(samples):
+        raise IsoscopeError(f"{shown} holds no samples: a clip must last at least one; leave it out.")
+    strange = len(samples) - int(np.isfinite(samples).sum())
+    if strange:
+        raise IsoscopeError(f"{shown} holds {strange} samples that are NaN or infinite, of {len(samples)}; mend it or leave it out.")
+    peak = float(np.abs(samples).max())
+    if peak > OVERSHOOT:
+        raise IsoscopeError(f"{shown} holds samples up to {peak:.4g}, and samples must lie in [-1, 1]; scale it and write it anew.")
+
+
+def resampled(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
+    """The clip at another rate: a polyphase low-pass filter, so that nothing above the new half rate folds back below it.
+
+    >>> len(resampled(np.zeros(44_100, np.float32), 44_100, 16_000))
+    16000
+    """
+    if rate == wanted:
+        return samples
+    from scipy.signal import resample_poly
+
+    shared = gcd(rate, wanted)
+    return np.asarray(resample_poly(samples, wanted // shared, rate // shared), np.float32)
+
+
+def open_speech(spec: str, column: str | None, modality: str) -> FileItems | None:
+    """The clips that `spec` means, or None; the first is read at once, so that a mistake is told before a model is loaded."""
+    return open_files(spec, "speech", modality, EMBEDDED, read_clip)
+
+
+ACCEPTS = "`embedded`, a .wav, .flac, .ogg or .mp3 file, a folder or pattern of them"
+speech = SourceKind("speech", "speech", ACCEPTS, open_speech)
