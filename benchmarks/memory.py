@@ -1,6 +1,7 @@
-"""Peak memory of a run against what was announced, and against a run of four times as many tokens.
+"""Peak memory of a run against what was announced, and against a longer run: it must not grow.
 
-Usage: python benchmarks/memory.py MODEL [--tokens 20000]
+python benchmarks/memory.py MODEL [--tokens 20000]                       of the embedded text so many tokens, and four times as many
+python benchmarks/memory.py MODEL --data FOLDER [--items 10 1000]        of clips, images or texts so many items; a process each
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import argparse
 import json
 import subprocess
 import sys
+from typing import Any
 
 CHILD = """
 import json, sys, tempfile
@@ -17,22 +19,38 @@ from isoscope.engine import announce
 from isoscope.engine.single_pass import Pass
 said, whole = [], Pass.memory
 Pass.memory = lambda self: said.append(whole(self)) or said[-1]
+model, data, options = json.loads(sys.argv[1])
 with tempfile.TemporaryDirectory() as folder:
-    isoscope.measure(sys.argv[1], "embedded", folder, max_tokens=int(sys.argv[2]))
-print(json.dumps({"announced": said[0], "peak": announce.peak_memory()}))
+    spec = isoscope.measure(model, data, folder, **options).manifests()[0]["spec"]
+read = {name: spec[name] for name in ("documents", "tokens", "counted")}
+print(json.dumps({"announced": said[0], "peak": announce.peak_memory(), **read}))
 """
 
 
+def measured(model: str, data: str, options: dict[str, Any]) -> dict[str, Any]:
+    """What a run in a process of its own announced, took and read."""
+    command = [sys.executable, "-c", CHILD, json.dumps([model, data, options])]
+    found: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])
+    return found
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("--tokens", type=int, default=20_000)
+    parser.add_argument("--data")
+    parser.add_argument("--items", type=int, nargs="+", default=[10, 1000])
+    parser.add_argument("--sample", type=int, default=4096)
     given = parser.parse_args()
-    for tokens in (given.tokens, 4 * given.tokens):
-        command = [sys.executable, "-c", CHILD, given.model, str(tokens)]
-        found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])
-        off = found["peak"] / found["announced"] - 1
-        print(f"{tokens:>8,} tokens: announced {found['announced'] / 1e6:.0f} MB, peak {found['peak'] / 1e6:.0f} MB ({off:+.1%})")
+    counts = [{"max_items": count} for count in given.items] if given.data else [{"max_tokens": n * given.tokens} for n in (1, 4)]
+    first = 0
+    for count in counts:
+        found = measured(given.model, given.data or "embedded", count | {"sample": given.sample})
+        off, grown = found["peak"] / found["announced"] - 1, found["peak"] / (first or found["peak"]) - 1
+        first = first or found["peak"]
+        read = f"{found['documents']:,} items, {found['tokens']:,} {found['counted']}"
+        sizes = f"announced {found['announced'] / 1e6:.0f} MB, peak {found['peak'] / 1e6:.0f} MB ({off:+.1%})"
+        print(f"{read}: {sizes}, {grown:+.1%} against the first", flush=True)
 
 
 if __name__ == "__main__":

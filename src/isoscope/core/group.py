@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
+from isoscope.core.site import STACKS
+
 GROUPS: dict[str, str] = {
     "token": "Token-level models",
     "character": "Character-level models",
@@ -20,7 +22,6 @@ UNIT = ["model", "revision", "step", "seed"]
 """What makes a network of its own, whatever stacks it has."""
 
 _OF_MODALITY = {"text": "token", "characters": "character", "speech": "speech", "images": "vision"}
-_STACKS = ("characters", "encoder", "backbone", "decoder")
 
 
 def group_of(modality: object, family: object) -> str | None:
@@ -48,7 +49,7 @@ def stack_order(stack: str) -> tuple[int, str]:
     >>> sorted(["decoder", "other", "encoder", "characters"], key=stack_order)
     ['characters', 'encoder', 'decoder', 'other']
     """
-    return _STACKS.index(stack) if stack in _STACKS else len(_STACKS), stack
+    return STACKS.index(stack) if stack in STACKS else len(STACKS), stack
 
 
 def in_a_row(rows: pd.DataFrame) -> pd.DataFrame:

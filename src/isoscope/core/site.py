@@ -17,6 +17,11 @@ KINDS = (
 )
 """Every kind of site, in the order in which a table lists them."""
 
+STACKS = ("characters", "encoder", "backbone", "decoder")
+"""Stacks in the order in which an input passes through them; others come after."""
+INNER = ("before_norm", "after_norm", "before_activation", "after_activation")
+"""The kinds within a block: of these sums and norms are kept, and second moments only where asked for."""
+
 
 @dataclass(frozen=True)
 class Site:
@@ -55,8 +60,9 @@ class Site:
         return cls(stack, kind, layer, head)
 
     @property
-    def order(self) -> tuple[str, int, int, int]:
+    def order(self) -> tuple[int, str, int, int, int]:
         """A key that sorts sites as a reader expects them: by stack, then by depth."""
         first = {"input_embedding": -2, "output_embedding": 1 << 30}
         depth = first.get(self.kind, -1 if self.layer is None else self.layer)
-        return self.stack, depth, KINDS.index(self.kind) if self.kind in KINDS else len(KINDS), self.head or 0
+        rank = STACKS.index(self.stack) if self.stack in STACKS else len(STACKS)
+        return rank, self.stack, depth, KINDS.index(self.kind) if self.kind in KINDS else len(KINDS), self.head or 0

@@ -15,11 +15,11 @@ from isoscope.core.site import Site
 from isoscope.core.source import Source
 from isoscope.core.version import __version__
 from isoscope.engine.announce import check_disk, give_back, human
-from isoscope.engine.options import Options, options_from
+from isoscope.engine.options import OF_A_MODULE, Options, options_from
 from isoscope.engine.progress import Progress
 from isoscope.engine.results import Results
 from isoscope.engine.rows import tables
-from isoscope.models.reference import ModelReference, resolve
+from isoscope.models.reference import UNTRAINED, ModelReference, resolve
 from isoscope.sources import open_source
 from isoscope.statistics.site_statistics import SiteStatistics
 from isoscope.store.cell import key_of, pack
@@ -48,10 +48,10 @@ def measure(
             at initialisation. Or a `torch.nn.Module`, with batches as `data`.
         data: `embedded`, files, folders or globs of text, clips or images, `-`, or `hf:…`. Of several each model reads the first
             that is of its modality; `NAME=SOURCE` is for the model of that name alone.
-        out: the run's folder. What it already holds is not computed again.
-        column: the field of a .jsonl or .parquet that holds the text.
             Of a module: batches, each a tensor, a tuple of arguments or a dict of them; every row is an item, and where there is
             an `attention_mask` padding does not count.
+        out: the run's folder. What it already holds is not computed again.
+        column: the field of a .jsonl or .parquet that holds the text.
         quiet: show no progress.
         feed: of a module, `feed(module, batch)` runs a batch; by default the module is called with it.
         blocks: of a module, the paths of its blocks, as in `layers.*`; by default the largest repeated structure.
@@ -65,6 +65,10 @@ def measure(
     if not isinstance(models, str) and hasattr(models, "named_modules"):
         from isoscope.engine.module_pass import measure_module
 
+        for option in [*options, *(["column"] if column else [])]:
+            if option not in OF_A_MODULE:
+                raise IsoscopeError(f"The option {option!r} does not apply to a module: batches are measured as they come, all of them.")
+
         return measure_module(models, data, Run(out), chosen, Progress(quiet=quiet), feed=feed, blocks=blocks, name=name)
     if feed is not None or blocks is not None or name is not None:
         raise IsoscopeError("feed, blocks and name belong to a torch.nn.Module; models by name bring their own.")
@@ -74,7 +78,8 @@ def measure(
     progress, run = Progress(quiet=quiet), Run(out)
     # Every name is looked up before the first model runs, so that a misspelt last one costs nothing.
     references = [resolve(name, seed=chosen.seed) for name in names]
-    given = Given([data] if isinstance(data, str) else list(data), column, [reference.name for reference in references])
+    bare = [reference.name.removeprefix(UNTRAINED) for reference in references]
+    given = Given([data] if isinstance(data, str) else list(data), column, bare)
     sources = [given.for_model(reference, chosen) for reference in references]
     run.prepare()
     for reference, source in zip(references, sources, strict=True):
@@ -95,7 +100,8 @@ class Given:
         self.column = column
         named = [(name, rest) for name, equals, rest in (spec.partition("=") for spec in specs) if equals and name in models]
         self.named = dict(named)
-        self.shared = [spec for spec in specs if spec.partition("=")[0] not in self.named] or ["embedded"]
+        shared = [spec for spec in specs if spec.partition("=")[0] not in self.named] or ["embedded"]
+        self.shared = sorted(shared, key=lambda spec: spec == "embedded")  # what comes with isoscope is of every modality: last
         self._opened: dict[tuple[str, str], Source] = {}
 
     def for_model(self, reference: ModelReference, options: Options) -> Source:
@@ -103,7 +109,7 @@ class Given:
         from isoscope.models.load import family_for
 
         modality = family_for(reference, trust_remote_code=options.trust_remote_code).source
-        mine = [self.named[reference.name]] if reference.name in self.named else self.shared
+        mine = [self.named[name]] if (name := reference.name.removeprefix(UNTRAINED)) in self.named else self.shared
         problem: IsoscopeError | None = None
         for spec in mine:
             try:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import dataclasses
+import functools
 import hashlib
+import inspect
+import pickle
+import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sized
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from typing import Any
 
 import numpy as np
@@ -23,12 +29,16 @@ from isoscope.engine.sites import Sites
 from isoscope.engine.stream import Sequence, Slicer
 from isoscope.models.family import Stack
 from isoscope.models.piece import Piece, Positions
-from isoscope.models.tap import Layout
+from isoscope.models.tap import Layout, state_of
 from isoscope.statistics.sample import item_hash
 from isoscope.store.cell import key_of
 from isoscope.store.run import Run
 
 STACK = "backbone"
+APPLY = ("layers", "gram", "cosine_sd", "sample", "maps", "seed", "keep", "save_every")
+"""The options that a module has a use for; the others say how models are loaded and how sources are cut."""
+MASKS = ("attention_mask", "key_padding_mask", "src_key_padding_mask", "tgt_key_padding_mask")
+"""What a batch may call its mask. In the first what is above 0 counts; in torch's own what is not 0 (True, -inf) is padding."""
 Feed = Callable[[Any, Any], object]
 
 
@@ -43,51 +53,75 @@ def measure_module(
     blocks: str | None = None,
     name: str | None = None,
 ) -> Results:
-    """Measure a module over batches. What is computed depends on the batches, so nothing is known before they have been read."""
-    if not isinstance(module, nn.Module):
-        raise IsoscopeError(f"isoscope.measure takes a torch.nn.Module or names of models; got {type(module).__name__}.")
-    if isinstance(batches, str | bytes):
-        raise IsoscopeError("A module is measured over batches, an iterable of tensors, tuples or dicts; got a string.")
-    called, run_batch, training = name or type(module).__name__, feed or _call, module.training
-    one = _ModulePass(module, called, options, run_batch, blocks)
+    """Measure a module over batches. What is computed depends on the batches, so nothing is known before they have been read.
+
+    A cell of the same weights, batches and name is replaced: what else the module does, its code and `feed`, cannot be told apart.
+    """
+    _check(module, batches)
+    whole = getattr(module, "_orig_mod", module)  # what torch.compile was given
+    called = name or type(whole).__name__
+    one = _ModulePass(module, called, options, feed or _call, blocks)
     started = time.monotonic()
-    module.eval()
-    try:
-        with progress.bar(f"{called}: measuring", len(batches) if isinstance(batches, Sized) else None, "batches") as bar:
-            for batch in batches:
-                one.add(batch)
-                bar.advance(rate=f"{one.rows / max(time.monotonic() - started, 1e-9):,.0f} rows/s")
-                give_back()
-    finally:
-        module.train(training)
+    with _quiet(module), progress.bar(f"{called}: measuring", len(batches) if isinstance(batches, Sized) else None, "batches") as bar:
+        for batch in batches:
+            one.add(batch)
+            bar.advance(rate=f"{one.rows / max(time.monotonic() - started, 1e-9):,.0f} rows/s")
+            give_back()
     if one.sites is None:
         raise IsoscopeError("There was no batch: batches is empty, or an iterator that was read before.")
     one.sites.check()
-    identity = {"weights": _digest(module), "source": one.seen.hexdigest(), "shard": [0, 1], "blocks": blocks, **options.identity()}
+    about = {"weights": _digest(whole), "source": one.seen.hexdigest(), "shard": [0, 1], "blocks": blocks, "name": called}
+    identity = about | options.identity()
     key = key_of(identity)
+    columns = {"model": called, "revision": str(identity["weights"])[:12], "step": None, "seed": None}
+    columns |= {"modality": "batches", "family": "module"}
+    spec = {
+        "data": "batches",
+        "fingerprint": identity["source"],
+        "weights": identity["weights"],
+        "architecture": type(whole).__name__,
+        "documents": one.rows,
+        "tokens": one.rows,
+        "counted": "rows",
+        "sample": options.sample,
+        "seed": options.seed,
+        "shard": "1/1",
+        "unit": "row",
+        "isoscope": __version__,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
+    ordered = dict(sorted(one.sites.statistics.items(), key=lambda pair: pair[0].order))
     run.prepare()
-    if run.cell(key, options.keep) is None:
-        columns = {"model": called, "revision": str(identity["weights"])[:12], "step": None, "seed": None}
-        columns |= {"modality": "batches", "family": "module"}
-        spec = {
-            "data": "batches",
-            "fingerprint": identity["source"],
-            "weights": identity["weights"],
-            "architecture": type(module).__name__,
-            "documents": one.rows,
-            "tokens": one.rows,
-            "counted": "rows",
-            "sample": options.sample,
-            "seed": options.seed,
-            "shard": "1/1",
-            "unit": "row",
-            "isoscope": __version__,
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-        }
-        ordered = dict(sorted(one.sites.statistics.items(), key=lambda pair: pair[0].order))
-        finish_cell(run, key, identity, ordered, columns, spec | one.sites.marks(), options, progress, time.monotonic() - started)
+    if (before := run.cell(key)) is not None:
+        shutil.rmtree(before.folder)
+    finish_cell(run, key, identity, ordered, columns, spec | one.sites.marks(), options, progress, time.monotonic() - started)
     return Results(run.path)
+
+
+def _check(module: Any, batches: Any) -> None:
+    if not isinstance(module, nn.Module):
+        raise IsoscopeError(f"isoscope.measure takes a torch.nn.Module or names of models; got {type(module).__name__}.")
+    if isinstance(batches, Tensor | Mapping):
+        raise IsoscopeError(f"A module is measured over an iterable of batches; got one {type(batches).__name__}, which goes into a list.")
+    if isinstance(batches, str | bytes) or not (isinstance(batches, Iterable) or hasattr(batches, "__getitem__")):
+        raise IsoscopeError(
+            f"A module is measured over an iterable of batches, each a tensor, a tuple or a dict; got {type(batches).__name__}."
+        )
+
+
+@contextlib.contextmanager
+def _quiet(module: nn.Module) -> Iterator[None]:
+    """Evaluation, without the fast path of torch's Transformer layers, which packs states so that no hook can read them."""
+    modes, fast = [(part, part.training) for part in module.modules()], torch.backends.mha.get_fastpath_enabled()
+    module.eval()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+        for part, mode in modes:
+            part.training = mode
 
 
 class _ModulePass:
@@ -97,61 +131,150 @@ class _ModulePass:
         self.module, self.name, self.options, self.feed, self.blocks = module, name, options, feed, blocks
         self.slicer = Slicer((), 1)
         self.sites: Sites | None = None
+        self.ordered = True
         self.rows = 0
         self.seen = hashlib.sha256()
 
     def add(self, batch: Any) -> None:
         """Run one batch."""
+        _tell(self.seen, batch)
+        self.sites = self.sites or self._learned(batch)
+        kept, counted = _kept(self._arguments(batch)), [0]
 
-        def run() -> None:
-            self.feed(self.module, batch)
-
-        if self.sites is None:
-            self.sites = Sites({STACK: Stack(self.module, self.blocks)}, self.options, self.slicer.names, self.name, maps=True)
-            with torch.inference_mode():
-                self.sites.learn(run)
-        for tensor in _tensors(batch):
-            self.seen.update(str((tensor.dtype, tuple(tensor.shape))).encode())
-            self.seen.update(_bytes(tensor))
-        mask = batch.get("attention_mask") if isinstance(batch, Mapping) else None
-        counted: list[int] = []
-
+        @functools.cache
         def laid(stack: str, b: int, t: int) -> Layout:
             counted.append(b)
-            return self._layout(stack, b, t, mask)
+            return self._layout(stack, b, t, kept)
 
-        self.sites.measure(run, laid)
-        self.rows += max(counted, default=0)
+        self.sites.measure(lambda: self.feed(self.module, batch), laid)
+        calls, depth = self.sites.tap.calls[STACK], self.sites.tap.depth[STACK]
+        if calls != depth:
+            raise IsoscopeError(
+                f"The blocks of {self.name} were called {depth} times in the first batch and {calls} times in a later one; "
+                "layers can be told apart only where every batch calls them alike."
+            )
+        self.rows += max(counted)
 
-    def _layout(self, stack: str, b: int, t: int, mask: Any) -> Layout:
+    def _arguments(self, batch: Any) -> Mapping[str, Any]:
+        """What a batch holds, by name, where names are to be had."""
+        if isinstance(batch, Mapping):
+            return batch
+        return _bound(self.module, batch).arguments if self.feed is _call else {}
+
+    def _learned(self, batch: Any) -> Sites:
+        """The sites, and whether their positions have an order: those of a map have none, nor has a single vector."""
+        sites = Sites({STACK: Stack(self.module, self.blocks)}, self.options, self.slicer.names, self.name, maps=True)
+        found = [block for _, block in sites.tap.stacks[STACK]]
+        for block in found:
+            if _positions_first(block):
+                raise IsoscopeError(
+                    f"{self.name} takes positions before rows (batch_first=False), and here a row is an item; make it with "
+                    "batch_first=True, which its weights fit as well."
+                )
+        shapes: set[int] = set()
+        # A module may change what it is given, and would see the first batch more than once: it gets copies.
+        handles = [block.register_forward_hook(lambda _, args, output: shapes.add(state_of(output).dim())) for block in found]
+        try:
+            sites.learn(lambda: self.feed(self.module, _copied(batch)))
+        finally:
+            for handle in handles:
+                handle.remove()
+        self.ordered = shapes == {3}
+        return sites
+
+    def _layout(self, stack: str, b: int, t: int, kept: np.ndarray | None) -> Layout:
         units = [item_hash(f"row {self.rows + i}") for i in range(b)]
         batch = [Sequence(Piece(np.zeros(0), t), unit, unit) for unit in units]
-        all_of = [Positions(np.zeros(t, dtype=bool))] * b
-        layout = self.slicer.laid(batch, np.ones(b, dtype=bool), self.options.seed, lambda _, t: all_of)(stack, b, t)
-        if stack and isinstance(mask, Tensor) and mask.shape == (b, t):
-            layout = replace(layout, codes=np.where(mask.detach().cpu().numpy() > 0, layout.codes, -1).astype(np.int16))
-        return layout
+        if not stack or kept is None:
+            kept = np.ones((b, t), dtype=bool)
+        elif kept.shape != (b, t):
+            raise IsoscopeError(
+                f"The mask of a batch is {' × '.join(map(str, kept.shape))} and {self.name} has states of {b} rows × {t} positions, so "
+                "padding cannot be told; name other blocks, or give batches without padding."
+            )
+        positions = [Positions(np.zeros(n, dtype=bool), ordered=self.ordered) for n in kept.sum(1)]
+        layout = self.slicer.laid(batch, np.ones(b, dtype=bool), self.options.seed, lambda *_: positions)(stack, b, t)
+        return layout if kept.all() else _moved(layout, kept)
+
+
+def _moved(layout: Layout, kept: np.ndarray) -> Layout:
+    """A layout whose positions lie where the mask says, wherever the padding is, instead of at the front of their rows."""
+    front = np.arange(kept.shape[1]) < kept.sum(1)[:, None]
+    codes, hashes, index = np.full_like(layout.codes, -1), np.zeros_like(layout.hashes), np.zeros_like(layout.index)
+    codes[kept], hashes[kept], index[kept] = layout.codes[front], layout.hashes[front], layout.index[front]
+    return dataclasses.replace(layout, codes=codes, hashes=hashes, index=index)
+
+
+def _positions_first(block: nn.Module) -> bool:
+    attends = block.self_attn if isinstance(block, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer) else block
+    return isinstance(attends, nn.MultiheadAttention | nn.RNNBase) and not attends.batch_first
+
+
+def _kept(arguments: Mapping[str, Any]) -> np.ndarray | None:
+    """Which positions of a batch count, (rows, positions); None where it has no mask or the mask leaves nothing out."""
+    named = [name for name in MASKS if isinstance(arguments.get(name), Tensor)]
+    if not named:
+        return None
+    if len(named) > 1:
+        raise IsoscopeError(f"A batch has both {named[0]} and {named[1]}; rename the one that padding is not to be read from, with feed=….")
+    mask = arguments[named[0]].detach().cpu()
+    kept: np.ndarray = (mask > 0 if named[0] == MASKS[0] else mask == 0).numpy()
+    if not kept.any():
+        meant = "1 is what counts" if named[0] == MASKS[0] else "True is padding"
+        raise IsoscopeError(f"The {named[0]} of a batch leaves no position; {meant}.")
+    return None if kept.all() else kept
 
 
 def _call(module: Any, batch: Any) -> object:
-    if isinstance(batch, Mapping):
-        return module(**batch)
-    return module(*batch) if isinstance(batch, tuple | list) else module(batch)
+    """The module called with a batch."""
+    arguments = _bound(module, batch)
+    if not any(isinstance(value, Tensor) for value in (arguments.args + tuple(arguments.kwargs.values()))):
+        raise IsoscopeError(
+            f"A batch must hold a tensor; got {type(batch).__name__}. To make tensors of it on the way give feed=lambda module, batch: …."
+        )
+    return module(*arguments.args, **arguments.kwargs)
 
 
-def _tensors(batch: Any) -> list[Tensor]:
-    """Every tensor of a batch, in order."""
-    values = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, tuple | list) else [batch]
-    return [value for value in values if isinstance(value, Tensor)]
+def _bound(module: Any, batch: Any) -> inspect.BoundArguments:
+    """The arguments of the module that a batch is."""
+    args, named = ((), batch) if isinstance(batch, Mapping) else (batch if isinstance(batch, tuple | list) else (batch,), {})
+    called = getattr(module, "_orig_mod", module).forward
+    try:
+        return inspect.signature(called).bind(*args, **named)
+    except TypeError as error:
+        raise IsoscopeError(
+            f"{type(module).__name__} cannot be called with a batch as it is ({error}); say how with feed=lambda module, batch: …."
+        ) from error
 
 
-def _bytes(tensor: Tensor) -> memoryview:
-    return memoryview(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+def _copied(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value.detach().clone()
+    if type(value) in (tuple, list):
+        return type(value)(map(_copied, value))
+    return {key: _copied(held) for key, held in value.items()} if type(value) is dict else copy.deepcopy(value)
+
+
+def _tell(digest: Any, value: Any) -> None:
+    """Add a value to a digest: tensors by content, containers by what they hold, anything else as it is pickled."""
+    if isinstance(value, Tensor):
+        digest.update(str((value.dtype, tuple(value.shape))).encode())
+        digest.update(memoryview(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()))
+    elif isinstance(value, Mapping | tuple | list):
+        digest.update(f"{type(value).__name__} {len(value)}".encode())
+        for pair in value.items() if isinstance(value, Mapping) else enumerate(value):
+            digest.update(str(pair[0]).encode())
+            _tell(digest, pair[1])
+    else:
+        try:
+            digest.update(pickle.dumps(value))
+        except (pickle.PicklingError, TypeError, AttributeError) as error:
+            raise IsoscopeError(
+                f"A batch holds a {type(value).__name__}, which cannot be fingerprinted; give tensors, arrays, strings, or lists of them."
+            ) from error
 
 
 def _digest(module: nn.Module) -> str:
     digest = hashlib.sha256(type(module).__name__.encode())
-    for name, tensor in module.state_dict().items():
-        digest.update(name.encode())
-        digest.update(_bytes(tensor))
+    _tell(digest, module.state_dict())
     return digest.hexdigest()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from isoscope.core.errors import IsoscopeError, nearest
-from isoscope.core.site import Site
+from isoscope.core.site import INNER, Site
 from isoscope.statistics.site_statistics import VERSION
 
 SECOND_UP_TO = 2048
@@ -15,6 +15,8 @@ SECOND_UP_TO = 2048
 KEEP = ("rows", "sums", "all")
 SPLITS = ("sink", "frequency", "position")
 MAPS = ("per-position", "per-image", "both")
+OF_A_MODULE = ("layers", "gram", "cosine_sd", "sample", "maps", "seed", "keep")
+"""The options that mean something where the user makes the batches."""
 SAMPLE_UP_TO = 1 << 15
 """No sample is kept of points wider than this: of maps flattened to a vector an image."""
 NAMED = ("final", "input", "output")
@@ -75,7 +77,11 @@ class Options:
 
     def wants_second(self, site: Site, depth: int, d: int) -> bool:
         """Whether second moments are kept for it."""
-        return d <= SECOND_UP_TO or _chosen(self.gram, site, depth)
+        return (d <= SECOND_UP_TO and site.kind not in INNER) or _chosen(self.gram, site, depth)
+
+    def sample_at(self, site: Site, d: int) -> int:
+        """How many points of it are kept."""
+        return self.sample if d <= SAMPLE_UP_TO and site.kind not in INNER else 0
 
 
 def parse_shard(text: str) -> tuple[int, int]:

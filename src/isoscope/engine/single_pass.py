@@ -178,9 +178,9 @@ class Pass:
 
     def notes(self) -> list[str]:
         """What a user should know before it starts."""
-        layers = "1 layer" if len(self.sites) == 1 else f"{len(self.sites)} layers"
+        layers = "1 site" if len(self.sites) == 1 else f"{len(self.sites)} sites"
         said = [f"{layers}, about {human(self.memory())} of memory at the peak and {human(self.disk())} on disk"]
-        if self.by_sequence:
+        if self.by_sequence and self.reader.unit != "images":
             said.append("fewer than 30 documents: intervals are over sequences, which are less independent than documents")
         if self.reference.untrained:
             said.append(f"weights at initialisation, seed {self.options.seed}")

@@ -12,14 +12,14 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.core.slice import BODY
 from isoscope.engine.announce import SitePlan
-from isoscope.engine.options import SAMPLE_UP_TO, Options
+from isoscope.engine.options import Options
 from isoscope.models.blocks import stages
 from isoscope.models.family import Stack
 from isoscope.models.tap import Layout, Tap, absorb, points_of
 from isoscope.statistics.site_statistics import SiteStatistics
 
 Laid = Callable[[str, int, int], Layout]
-"""`laid(stack, b, t)`: what the b × t positions of a site of a stack are; the stack `""` has whole maps, one an image."""
+"""`laid(stack, b, t)`: what the b × t positions of a state are; the stack `""` has whole maps, one an image."""
 
 
 class Sites:
@@ -56,7 +56,7 @@ class Sites:
                     [BODY] if site.kind == "map" else self.slices,
                     second=self.second(site),
                     cosine=self.options.cosine_sd and self.second(site),
-                    sample=self.options.sample if d <= SAMPLE_UP_TO else 0,
+                    sample=self.options.sample_at(site, d),
                 )
         if not self.statistics:
             raise IsoscopeError(f"--layers {self.options.layers} chooses no layer of {self.name}.")
@@ -104,7 +104,7 @@ class Sites:
                 1 if site.kind == "map" else len(self.slices),
                 self.second(site),
                 self.options.cosine_sd and self.second(site),
-                self.options.sample if self.shapes[site] <= SAMPLE_UP_TO else 0,
+                self.options.sample_at(site, self.shapes[site]),
                 tokens,
             )
             for site in self.statistics

@@ -29,7 +29,7 @@ def isotropic_level(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     rows = rows[rows["value"].notna() & rows["d"].ge(2).fillna(False).astype(bool)]
     if rows.empty:
         return None
-    models = model_curves(rows)
+    models = [curve for group in GROUPS for curve in model_curves(rows[rows["group"] == group])]
     points = rows.groupby(["curve", "group", "policy", "d"], sort=False)["value"].agg(["mean", "count"]).reset_index()
     points = points.assign(value=short(points["mean"]), group=points["group"].map(GROUPS), pair=[one_pair(int(d)) for d in points["d"]])
     ends = min(16, int(points["d"].min())), max(4096, int(points["d"].max()))

@@ -66,6 +66,7 @@ class Inner:
     module: nn.Module
     role: str  # norm or activation
     call: int  # which of its calls within the block
+    turned: bool  # whether its maps have channels last
 
 
 class Tap:
@@ -131,19 +132,24 @@ class Tap:
 
     def _plan(self, where: tuple[str, int], calls: list[tuple[nn.Module, str, Tensor]], end: Tensor) -> None:
         stack, layer = where
+        turned = False
         for role in ("norm", "activation"):
             # What gates a whole map has one position; it is not a state of the block.
-            fitting = [(m, out) for m, kind, out in calls if kind == role and points_of(out).shape[:2] == points_of(end).shape[:2]]
+            fitting = [(m, out, ways) for m, kind, out in calls if kind == role and (ways := _ways(out, end))]
             if not fitting:
                 continue
-            module, out = fitting[-1]
+            module, out, ways = fitting[-1]
+            if len(ways) == 1:
+                turned = ways[0]
+            elif isinstance(module, nn.LayerNorm):  # where height, width and channels are equal, a layer norm tells: it reads the last
+                turned = getattr(module, "data_format", "channels_last") == "channels_last"
             call = sum(1 for m, kind, _ in calls if m is module)
-            self._planned.setdefault(where, []).append(Inner(module, role, call))
+            self._planned.setdefault(where, []).append(Inner(module, role, call, turned))
             if role == "activation":
                 level = activation_null(module)
                 self.nulls[Site(stack, "after_activation", layer).label] = level
                 if out.data_ptr() == end.data_ptr():
-                    self.nulls[Site(stack, "hidden", layer).label] = level
+                    self.nulls |= {Site(stack, kind, layer).label: level for kind in ("hidden", "map")}
 
     def _give(self, site: Site, tensor: Tensor) -> None:
         started = time.perf_counter()
@@ -200,7 +206,7 @@ class Tap:
             stack, layer = self._entered
             for inner in self._planned.get(self._entered, ()):
                 if inner.module is module and inner.call == self._within[id(module)]:
-                    self._give(Site(stack, f"{side}_{inner.role}", layer), state)
+                    self._give(Site(stack, f"{side}_{inner.role}", layer), state.movedim(-1, 1) if inner.turned else state)
 
     def _norm(self, stack: str) -> Callable[..., None]:
         def hook(_: nn.Module, args: tuple[Any, ...], output: Any) -> None:
@@ -210,6 +216,16 @@ class Tap:
                 self._give(Site(stack, "final", self.calls[stack]), state_of(output))
 
         return hook
+
+
+def _ways(inner: Tensor, end: Tensor) -> list[bool]:
+    """How a state within a block can be read as having the positions of the block's own: as it is, or (True) with channels last."""
+    positions = points_of(end).shape[:2]
+    if inner.dim() != 4:
+        return [False] if inner.dim() == end.dim() and points_of(inner).shape[:2] == positions else []
+    if end.dim() != 4:
+        return [turned for turned in (False, True) if points_of(inner.movedim(-1, 1) if turned else inner).shape[:2] == positions]
+    return [turned for turned in (False, True) if (inner.movedim(-1, 1) if turned else inner).shape[2:] == end.shape[2:]]
 
 
 def _once(blocks: Blocks) -> list[nn.Module]:

@@ -161,7 +161,7 @@ def token_effect(line: Line) -> str | None:
     parts = []
     for metric, name in ((line.cosine, COSINE[line.cosine]), ("top_share", "top share")):
         both = line.rows(metric, "all").merge(line.rows(metric, "body"), on=["kind", "layer"], suffixes=("", "_body"))
-        if both.empty:
+        if both.empty or ((both["n"] == both["n_body"]) & (both["value"] == both["value_body"])).all():  # an image has neither
             continue
         row = both.iloc[int((both["value"] - both["value_body"]).abs().to_numpy(float).argmax())]
         values = [(policy, line.at(metric, row, policy)) for policy in order]

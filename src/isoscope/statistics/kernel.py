@@ -93,7 +93,7 @@ def block_sums(x: Block, mask: Block | None = None, *, directions_only: bool = F
     if mask is not None:
         weight *= mask if isinstance(x, np.ndarray) else xp.as_tensor(mask, device=x.device)
     # What has no length, or none that is finite, is found in the lengths afterwards: almost every block has none of it.
-    with np.errstate(invalid="ignore", over="ignore", divide="ignore"), _one_thread():
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"), one_thread():
         norm2, directions, total, squared = _tiles(x, weight, like, directions_only)
         usable = xp.isfinite(norm2) & (norm2 > TINY)
         bad, zeros = 0, np.zeros(g)
@@ -116,8 +116,8 @@ def _libraries() -> Any:
     return ThreadpoolController().select(user_api="blas")
 
 
-def _one_thread() -> Any:
-    """Products as small as a tile's are slower on several threads, whose waiting also takes the cores from torch's own."""
+def one_thread() -> Any:
+    """Small products and decompositions are slower on several threads: where another process holds a core, those wait for each other."""
     return _libraries().limit(limits=1)
 
 

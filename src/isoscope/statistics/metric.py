@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -10,8 +11,11 @@ import numpy as np
 
 from isoscope.core.number import Number
 from isoscope.statistics.cloud import Cloud
+from isoscope.statistics.kernel import one_thread
 from isoscope.statistics.matrix import cloud_of
 
+ALONE = 2048
+"""Up to this dimension one thread decomposes a matrix."""
 Curve = tuple[np.ndarray, np.ndarray, np.ndarray]
 """x, y and weight of a series."""
 
@@ -49,7 +53,8 @@ class Metric:
         cloud = cloud_of(points, self.reads + self.wants, allow_wide=allow_wide, sample=sample, seed=seed)
         if cloud.n < self.at_least:
             return Number(np.nan, n=cloud.n, d=cloud.d, note=f"needs at least {self.at_least} points")
-        return self._function(cloud)
+        with one_thread() if cloud.d <= ALONE else contextlib.nullcontext():
+            return self._function(cloud)
 
     def __repr__(self) -> str:
         return f"<metric {self.name}>"

@@ -8,7 +8,7 @@ from isoscope.models.family import RANDOM, Family, Stack
 from isoscope.models.piece import Reader
 from isoscope.models.readers.images import ImageReader, image_processor
 
-TYPES = ("vit", "deit", "beit", "dinov2", "dinov2_with_registers", "vit_mae", "vit_msn", "ijepa", "data2vec-vision")
+TYPES = ("vit", "deit", "beit", "dinov2", "dinov2_with_registers", "vit_msn", "ijepa", "data2vec-vision")
 
 
 def _reader(model: Any, seq_len: int | None) -> Reader:
