@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import isoscope
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
 
@@ -133,16 +135,12 @@ def test_measure_sentence_transformer(tmp_path, minilm):
     assert values[6] < 0.1  # the last layer was trained to tell sentences apart
 
 
-def test_measure_sentence_transformer_in_the_older_layout(tmp_path):
-    (made,) = run("tiny_model", tmp_path, tmp_path / "tiny")
-    found = {}
-    for name, folder in {"tiny": made, "older": sentence_transformer(made, tmp_path / "older")}.items():
-        (tmp_path / f"in-{name}").mkdir()
-        _, *rows = (line.split() for line in run("measure_sentence_transformer", tmp_path / f"in-{name}", folder))
-        assert {row[0] for row in rows} == {name}
-        found[name] = [row[1:] for row in rows]
-    assert found["tiny"] == found["older"]
-    assert len(found["older"]) == 3
+def test_measure_sentence_transformer_in_the_older_layout(tmp_path, small_models):
+    model = small_models("bert")
+    _, *rows = (line.split() for line in run("measure_sentence_transformer", tmp_path, sentence_transformer(model, tmp_path / "older")))
+    assert {row[0] for row in rows} == {"older"}
+    table = isoscope.measure(str(model), out=tmp_path / "plain", max_tokens=4_000, quiet=True).table("between_cosine", policy="no-special")
+    assert [float(row[2]) for row in rows] == pytest.approx(table[table["kind"] == "hidden"]["value"].tolist(), abs=1e-6)
 
 
 def test_measure_timm():

@@ -79,7 +79,7 @@ def brute(points, items):
     return {
         "mean_cosine": (s @ s - n) / (n * (n - 1)),
         "between_cosine": (s @ s - within) / (n**2 - pairs),
-        "within_cosine": (within - n) / (pairs - n),
+        "within_cosine": (within - n) / (pairs - n) if pairs > n else np.nan,
         "mean_norm": np.sqrt(squares).mean(),
         "drift_norm": np.linalg.norm(points.mean(0)),
         "drift_ratio": (points.mean(0) ** 2).sum() / squares.mean(),

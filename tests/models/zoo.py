@@ -287,7 +287,7 @@ ZOO = [
         "ResNet",
         "convolution",
         "ResNetForImageClassification",
-        {"embedding_size": 8, "hidden_sizes": [16, 32], "depths": [1, 2], "layer_type": "bottleneck"},
+        {"embedding_size": 8, "hidden_sizes": [16, 32], "depths": [1, 2], "layer_type": "bottleneck", "image_size": 32},
         "backbone:3",
         "none",
     ),

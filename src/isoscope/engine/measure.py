@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
@@ -90,6 +91,8 @@ def measure(
             continue
         with _threads(chosen.threads):
             _run_cell(run, key, identity, reference, source, chosen, progress)
+        gc.collect()  # a model and its hooks hold each other: without this the next one would be loaded beside it
+        give_back()
     return Results(run.path)
 
 

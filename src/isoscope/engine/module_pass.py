@@ -6,6 +6,7 @@ import contextlib
 import copy
 import dataclasses
 import functools
+import gc
 import hashlib
 import inspect
 import pickle
@@ -96,6 +97,8 @@ def measure_module(
     if (before := run.cell(key)) is not None:
         shutil.rmtree(before.folder)
     finish_cell(run, key, identity, ordered, columns, spec | one.sites.marks(), options, progress, time.monotonic() - started)
+    del one, ordered
+    gc.collect()  # a module and its hooks hold each other
     return Results(run.path)
 
 

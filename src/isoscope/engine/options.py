@@ -17,7 +17,7 @@ SPLITS = ("sink", "frequency", "position")
 MAPS = ("per-position", "per-image", "both")
 OF_A_MODULE = ("layers", "gram", "cosine_sd", "sample", "maps", "seed", "keep")
 """The options that mean something where the user makes the batches."""
-SAMPLE_UP_TO = 1 << 15
+SAMPLE_UP_TO = 8192
 """No sample is kept of points wider than this: of maps flattened to a vector an image."""
 NAMED = ("final", "input", "output")
 

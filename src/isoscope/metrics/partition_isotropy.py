@@ -14,8 +14,11 @@ DRAWS = 100
 
 def _log_partition(points: Floats, starts: np.ndarray, weights: Floats) -> Floats:
     """(draws, 2d) ln Z(c) along ± the eigenvectors of XᵀX, for points that lie by document and draws that weight the documents."""
-    _, vectors = np.linalg.eigh(points.T @ points)
-    along = points @ vectors
+    m, d = points.shape
+    if m < d:  # beyond the span of the points there is nothing: one direction stands for all of those, and no d × d matrix is made
+        along = np.concatenate([points @ np.linalg.svd(points, full_matrices=False)[2].T, np.zeros((m, 1))], axis=1)
+    else:
+        along = points @ np.linalg.eigh(points.T @ points)[1]
     logs = []
     for _ in range(2):
         top = along.max(0)

@@ -40,7 +40,7 @@ def find_blocks(stack: nn.Module, name: str, pattern: str | None = None) -> Bloc
     for path, module in named.items():
         parent = named.get(path.rpartition(".")[0], stack)
         listed = isinstance(parent, nn.ModuleList | nn.Sequential) and path.rpartition(".")[2].isdecimal()
-        if not listed or isinstance(module, nn.ModuleList | nn.Sequential) or any(path.startswith(before + ".") for before in outer):
+        if not listed or _opens(module) or any(path.startswith(before + ".") for before in outer):
             continue
         outer.append(path)
         kind = "" if isinstance(parent, nn.ModuleList) else type(module).__name__
@@ -48,6 +48,13 @@ def find_blocks(stack: nn.Module, name: str, pattern: str | None = None) -> Bloc
     if not groups:
         raise IsoscopeError(f"No repeated blocks were found in the {name} ({type(stack).__name__}); name them, as in blocks='layers.*'.")
     return max(groups.values(), key=lambda blocks: sum(p.numel() for _, block in blocks for p in block.parameters()))
+
+
+def _opens(module: nn.Module) -> bool:
+    """Whether a list is only a list: blocks are looked for in it. A sequence of plain layers (linear, activation, …) is a block itself."""
+    if isinstance(module, nn.Sequential):
+        return any(True for child in module for _ in child.children())
+    return isinstance(module, nn.ModuleList)
 
 
 def find_norms(stack: nn.Module, blocks: Blocks) -> list[nn.Module]:

@@ -111,6 +111,7 @@ def block_sums(x: Block, mask: Block | None = None, *, directions_only: bool = F
 
 @lru_cache(maxsize=1)
 def _libraries() -> Any:
+    import scipy.linalg  # noqa: F401  it brings a BLAS of its own, which must be there to be found
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="blas")
