@@ -66,8 +66,8 @@ def test_states_around_the_last_norm_and_activation(photographs, tmp_path):
 
     def catch(name):
         def hook(module, args, output):
-            caught.setdefault(f"before_{name}", []).append(args[0])
-            caught.setdefault(f"after_{name}", []).append(output)
+            caught.setdefault(f"before_{name}", []).append(args[0].clone())  # the block goes on in place
+            caught.setdefault(f"after_{name}", []).append(output.clone())
 
         return hook
 
