@@ -118,7 +118,7 @@ def test_parameters_reach_the_class_and_a_site_without_a_layer_is_found():
     [
         ({"layer": 1}, "Several stacks have hidden layer 1: decoder, encoder; name one with stack="),
         ({"layer": 5, "stack": "encoder"}, "no statistics at encoder.hidden.5; it has encoder.hidden.0, encoder.hidden.1"),
-        ({"layer": 0, "kind": "query"}, r"no statistics at \*.query.0; it has decoder"),
+        ({"layer": 0, "kind": "query"}, r"no statistics at \*.query.0; it has encoder"),
         ({"layer": 7, "policy": "body"}, "'body' leaves no points at encoder.hidden.7"),
         ({"layer": 0, "policy": "bodi"}, "did you mean body"),
     ],
