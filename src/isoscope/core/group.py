@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from isoscope.core.site import STACKS
+from isoscope.core.site import stack_order
 
 GROUPS: dict[str, str] = {
     "token": "Token-level models",
@@ -41,15 +41,6 @@ def grouped(table: pd.DataFrame) -> pd.DataFrame:
     groups = [names[str(m), str(f)] for m, f in zip(table["modality"], table["family"], strict=True)]
     rows = table.assign(group=pd.Series(groups, index=table.index, dtype="string"))
     return rows[rows["group"].notna()]
-
-
-def stack_order(stack: str) -> tuple[int, str]:
-    """A key that puts stacks in the order in which a signal passes through them: an encoder before its decoder.
-
-    >>> sorted(["decoder", "other", "encoder", "characters"], key=stack_order)
-    ['characters', 'encoder', 'decoder', 'other']
-    """
-    return STACKS.index(stack) if stack in STACKS else len(STACKS), stack
 
 
 def in_a_row(rows: pd.DataFrame) -> pd.DataFrame:

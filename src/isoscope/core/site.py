@@ -23,6 +23,15 @@ INNER = ("before_norm", "after_norm", "before_activation", "after_activation")
 """The kinds within a block: of these sums and norms are kept, and second moments only where asked for."""
 
 
+def stack_order(stack: str) -> tuple[int, str]:
+    """A key that puts stacks in the order in which a signal passes through them: an encoder before its decoder.
+
+    >>> sorted(["decoder", "other", "encoder", "characters"], key=stack_order)
+    ['characters', 'encoder', 'decoder', 'other']
+    """
+    return STACKS.index(stack) if stack in STACKS else len(STACKS), stack
+
+
 @dataclass(frozen=True)
 class Site:
     """One place in a model whose vectors are measured.
@@ -64,5 +73,4 @@ class Site:
         """A key that sorts sites as a reader expects them: by stack, then by depth."""
         first = {"input_embedding": -2, "output_embedding": 1 << 30}
         depth = first.get(self.kind, -1 if self.layer is None else self.layer)
-        rank = STACKS.index(self.stack) if self.stack in STACKS else len(STACKS)
-        return rank, self.stack, depth, KINDS.index(self.kind) if self.kind in KINDS else len(KINDS), self.head or 0
+        return *stack_order(self.stack), depth, KINDS.index(self.kind) if self.kind in KINDS else len(KINDS), self.head or 0

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isoscope.core.errors import IsoscopeError
+from isoscope.core.group import UNTRAINED
 from isoscope.core.site import Site
 from isoscope.core.source import Source
 from isoscope.core.version import __version__
@@ -20,7 +21,7 @@ from isoscope.engine.options import OF_A_MODULE, Options, options_from
 from isoscope.engine.progress import Progress
 from isoscope.engine.results import Results
 from isoscope.engine.rows import tables
-from isoscope.models.reference import UNTRAINED, ModelReference, resolve
+from isoscope.models.reference import ModelReference, resolve
 from isoscope.sources import open_source
 from isoscope.statistics.site_statistics import SiteStatistics
 from isoscope.store.cell import key_of, pack
@@ -202,6 +203,8 @@ def finish_cell(
     options: Options,
     progress: Progress,
     seconds: float,
+    *,
+    replace: bool = False,
 ) -> dict[str, Any] | None:
     """Compute the tables of a cell's statistics and write it; what was kept of the statistics, as arrays."""
     spec = spec | {"cell": key}
@@ -222,5 +225,5 @@ def finish_cell(
         "seconds": round(seconds, 1),
     }
     arrays = None if options.keep == "rows" else pack(sites, sample=options.keep == "all")
-    run.write(key, manifest, rows, series, arrays)
+    run.write(key, manifest, rows, series, arrays, replace=replace)
     return arrays

@@ -10,7 +10,6 @@ import gc
 import hashlib
 import inspect
 import pickle
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from typing import Any
@@ -36,8 +35,6 @@ from isoscope.store.cell import key_of
 from isoscope.store.run import Run
 
 STACK = "backbone"
-APPLY = ("layers", "gram", "cosine_sd", "sample", "maps", "seed", "keep", "save_every")
-"""The options that a module has a use for; the others say how models are loaded and how sources are cut."""
 MASKS = ("attention_mask", "key_padding_mask", "src_key_padding_mask", "tgt_key_padding_mask")
 """What a batch may call its mask. In the first what is above 0 counts; in torch's own what is not 0 (True, -inf) is padding."""
 Feed = Callable[[Any, Any], object]
@@ -63,7 +60,7 @@ def measure_module(
     called = name or type(whole).__name__
     one = _ModulePass(module, called, options, feed or _call, blocks)
     started = time.monotonic()
-    with _quiet(module), progress.bar(f"{called}: measuring", len(batches) if isinstance(batches, Sized) else None, "batches") as bar:
+    with _evaluating(module), progress.bar(f"{called}: measuring", len(batches) if isinstance(batches, Sized) else None, "batches") as bar:
         for batch in batches:
             one.add(batch)
             bar.advance(rate=f"{one.rows / max(time.monotonic() - started, 1e-9):,.0f} rows/s")
@@ -94,9 +91,8 @@ def measure_module(
     }
     ordered = dict(sorted(one.sites.statistics.items(), key=lambda pair: pair[0].order))
     run.prepare()
-    if (before := run.cell(key)) is not None:
-        shutil.rmtree(before.folder)
-    finish_cell(run, key, identity, ordered, columns, spec | one.sites.marks(), options, progress, time.monotonic() - started)
+    spec |= one.sites.marks()
+    finish_cell(run, key, identity, ordered, columns, spec, options, progress, time.monotonic() - started, replace=True)
     del one, ordered
     gc.collect()  # a module and its hooks hold each other
     return Results(run.path)
@@ -114,7 +110,7 @@ def _check(module: Any, batches: Any) -> None:
 
 
 @contextlib.contextmanager
-def _quiet(module: nn.Module) -> Iterator[None]:
+def _evaluating(module: nn.Module) -> Iterator[None]:
     """Evaluation, without the fast path of torch's Transformer layers, which packs states so that no hook can read them."""
     modes, fast = [(part, part.training) for part in module.modules()], torch.backends.mha.get_fastpath_enabled()
     module.eval()

@@ -28,7 +28,9 @@ from isoscope.statistics.site_statistics import SiteStatistics
 from isoscope.store.cell import unpack
 
 STATIC_ROWS = 1024
+"""Rows of an embedding table that are read at a time."""
 PAGE = 1024
+"""Numbers of four bytes to a page of memory."""
 
 
 class Pass:
@@ -85,7 +87,7 @@ class Pass:
 
     def _table(self, ask: Callable[[], Any]) -> Any:
         """A table of embeddings; models of images or sound have none, and say so in their own ways."""
-        with contextlib.suppress(NotImplementedError, AttributeError):
+        with contextlib.suppress(NotImplementedError):
             found = ask()
             weight = getattr(found, "weight", None)
             return found if weight is not None and weight.dim() == 2 and self.model.family.source in ("text", "speech") else None
@@ -123,9 +125,9 @@ class Pass:
         """The static tables, and the check that every site saw points."""
         if not self.stream.cursor.measured_tokens:
             if self.options.shard[1] == 1:
-                raise IsoscopeError(f"{self.source.name} gives {self.reference.name} no tokens.")
+                raise IsoscopeError(f"{self.source.name} gives {self.reference.name} no {self.reader.unit}.")
             i, k = self.options.shard
-            raise IsoscopeError(f"Shard {i + 1}/{k} of {self.source.name} holds no documents; use fewer shards.")
+            raise IsoscopeError(f"Shard {i + 1}/{k} of {self.source.name} holds no items; use fewer shards.")
         self.taps.check()
         if self.options.shard[0] == 0:
             for site, table in self.static_tables().items():
@@ -151,7 +153,8 @@ class Pass:
         o = self.options
         plans = self.taps.plans(o.max_tokens if self.reader.unit == "tokens" else None)
         return plans + [
-            SitePlan(int(t.shape[1]), 1, t.shape[1] <= 2048, False, o.sample, int(t.shape[0])) for t in self.static_tables().values()
+            SitePlan(int(table.shape[1]), 1, o.wants_second(site, 0, int(table.shape[1])), False, o.sample, int(table.shape[0]))
+            for site, table in self.static_tables().items()
         ]
 
     def disk(self) -> int:
@@ -181,7 +184,7 @@ class Pass:
         layers = "1 site" if len(self.sites) == 1 else f"{len(self.sites)} sites"
         said = [f"{layers}, about {human(self.memory())} of memory at the peak and {human(self.disk())} on disk"]
         if self.by_sequence and self.reader.unit != "images":
-            said.append("fewer than 30 documents: intervals are over sequences, which are less independent than documents")
+            said.append("fewer than 30 items: intervals are over the pieces that they were cut into, which are less independent than items")
         if self.reference.untrained:
             said.append(f"weights at initialisation, seed {self.options.seed}")
         return said

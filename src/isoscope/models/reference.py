@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isoscope.core.errors import IsoscopeError
+from isoscope.core.group import UNTRAINED
 from isoscope.models.formats.sentence_transformers import transformer_folder
 from isoscope.models.formats.weights import weights_in
 from isoscope.models.hub import SMALL, HubName, download
 
-UNTRAINED = "untrained:"
 ALONE = (".gguf", ".pt")
 """Endings of files that are a model by themselves."""
 WEIGHTS_ONLY = (".safetensors", ".bin", ".ckpt")

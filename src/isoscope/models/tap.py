@@ -240,7 +240,9 @@ def state_of(output: Any) -> Tensor:
         for found in tensors:
             if found.dim() in dimensions:
                 return found
-    raise IsoscopeError("A block gives no tensor of shape (batch, positions, dimensions); this model needs a family of its own.")
+    raise IsoscopeError(
+        "A block gives no tensor of shape (batch, positions, dimensions); name other blocks, or give the model a family of its own."
+    )
 
 
 def points_of(tensor: Tensor) -> Tensor:
@@ -283,7 +285,7 @@ def absorb(statistics: SiteStatistics, tensor: Tensor, layout: Layout, site: Sit
         if sums.nonfinite:
             raise IsoscopeError(
                 f"{model} gives NaN or infinity at {site.label}: {sums.nonfinite} of {len(positions)} {statistics.names[code]} "
-                "vectors of one batch. Nothing was averaged; try --dtype float32."
+                "vectors of one batch. Nothing was averaged; measure in float32, or look at the weights and the inputs."
             )
         statistics.moments[code].add(sums, chosen, drop)
         parts[code] = sums

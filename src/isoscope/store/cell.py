@@ -146,11 +146,17 @@ def _full(where: Path) -> IsoscopeError:
 
 
 def write_cell(
-    folder: Path, manifest: dict[str, Any], rows: pd.DataFrame, series: pd.DataFrame, arrays: dict[str, np.ndarray] | None
+    folder: Path,
+    manifest: dict[str, Any],
+    rows: pd.DataFrame,
+    series: pd.DataFrame,
+    arrays: dict[str, np.ndarray] | None,
+    *,
+    replace: bool = False,
 ) -> Cell:
     """Write a cell under another name, its manifest last, and rename it: it is there whole or not at all.
 
-    A cell that is there already stays, unless it kept less.
+    A cell that is there already stays, unless it kept less or is to be replaced; then it stays until the new one is on the disk.
     """
     from safetensors.numpy import save_file
 
@@ -168,7 +174,7 @@ def write_cell(
         (temporary / MANIFEST).write_text(text, "utf-8")
         for path in temporary.iterdir():
             flush(path)
-        if folder.exists() and not ((folder / MANIFEST).exists() and Cell(folder).keeps(manifest["keep"])):
+        if folder.exists() and (replace or not ((folder / MANIFEST).exists() and Cell(folder).keeps(manifest["keep"]))):
             folder.rename(aside)
         try:
             temporary.rename(folder)

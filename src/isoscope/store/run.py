@@ -59,11 +59,18 @@ class Run:
         return sorted((Cell(path).check() for path in paths), key=lambda cell: str(cell.manifest.get("created", "")))
 
     def write(
-        self, key: str, manifest: dict[str, Any], rows: pd.DataFrame, series: pd.DataFrame, arrays: dict[str, np.ndarray] | None
+        self,
+        key: str,
+        manifest: dict[str, Any],
+        rows: pd.DataFrame,
+        series: pd.DataFrame,
+        arrays: dict[str, np.ndarray] | None,
+        *,
+        replace: bool = False,
     ) -> Cell:
-        """Finish a cell; its half-finished state goes."""
+        """Finish a cell; its half-finished state goes. One of the same key stays unless it kept less or is to be replaced."""
         writing(lambda: (self.path / "cells").mkdir(parents=True, exist_ok=True), self.path)
-        cell = write_cell(self.path / "cells" / key, {"key": key, **manifest}, rows, series, arrays)
+        cell = write_cell(self.path / "cells" / key, {"key": key, **manifest}, rows, series, arrays, replace=replace)
         self._partial(key).unlink(missing_ok=True)
         return cell
 
