@@ -14,14 +14,18 @@ from __future__ import annotations
 import inspect
 import math
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from isoscope.core.number import Number
-from isoscope.statistics.cloud import PARTS, Cloud
+from isoscope.core.slice import POINTS
+from isoscope.statistics.attention import ATTENTION_PARTS, AttentionCloud, AttentionStatistics, score_counts
+from isoscope.statistics.cloud import PARTS
+from isoscope.statistics.groups import GROUPS
 from isoscope.statistics.matrix import cloud_of
-from isoscope.statistics.metric import Metric, Series
+from isoscope.statistics.metric import Measured, Metric, Series
 
 N, D = 240, 24
 """The size of the clouds that a check measures."""
@@ -46,13 +50,75 @@ def random_clouds(seed: int = 0) -> dict[str, np.ndarray]:
     }
 
 
+def random_attention(seed: int = 0) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Queries and keys (sequences, positions, d) of different shape, by name: isotropic, drifting, sharp, with a sink, all equal.
+
+    >>> sorted(random_attention()), random_attention()["sharp"][0].shape
+    (['drifting', 'equal', 'isotropic', 'sharp', 'sink'], (20, 12, 24))
+    """
+    rng = np.random.default_rng(seed)
+    shape = (N // 12, 12, D)
+    query, key = rng.standard_normal((2, *shape))
+    towards = key.copy()
+    towards[:, 0] = 30.0
+    return {
+        "isotropic": (query, key),
+        "drifting": (query + 5, key - 5),
+        "sharp": (40 * query, key),
+        "sink": (query + 1, towards),
+        "equal": (np.ones(shape), np.ones(shape)),
+    }
+
+
+def attention_cloud(query: np.ndarray, key: np.ndarray) -> AttentionCloud:
+    """The causal attention of queries and keys (sequences, positions, d), a head's, written out: softmax of q·k/√d."""
+    b, t, d = query.shape
+    scores = np.einsum("bte,bse->bts", query, key)[:, None] / d**0.5
+    seen = np.broadcast_to(np.tri(t, dtype=bool), scores.shape)
+    count = seen.sum(-1)
+    p = np.exp(np.where(seen, scores, -np.inf) - np.where(seen, scores, -np.inf).max(-1, keepdims=True))
+    p /= p.sum(-1, keepdims=True)
+    mean = np.where(seen, scores, 0).sum(-1) / count
+    rows = {
+        "open": count,
+        "entropy": -(p * np.log(np.where(p > 0, p, 1))).sum(-1),
+        "maximum": p.max(-1),
+        "minimum": np.where(seen, p, 1).min(-1),
+        "median": np.nanmedian(np.where(seen, p, np.nan), axis=-1),
+        "mean": mean,
+        "sd": np.sqrt((np.where(seen, scores - mean[..., None], 0) ** 2).sum(-1) / count),
+        "first": p[..., 0],
+        "received": p.sum(2),
+        "histogram": score_counts(scores[seen])[None],
+    }
+    statistics = AttentionStatistics(1, d, [POINTS], scale=d**-0.5, median=True, histogram=True)
+    # The group of a sequence comes from its own numbers, so that it keeps it in another order.
+    statistics.update(rows, np.zeros((b, t), dtype=np.int16), (np.abs(query[:, 0, 0]) * 1e6).astype(np.int64) % GROUPS)
+    cloud = statistics.cloud("all")
+    assert cloud is not None
+    cloud.pair = cloud_of(query.reshape(-1, d)), cloud_of(key.reshape(-1, d))
+    return cloud
+
+
+def _clouds(entry: Metric | Series) -> Iterator[tuple[str, Measured, Measured]]:
+    """Clouds of the kind that an entry measures, by name, and each with its rows in another order."""
+    rng = np.random.default_rng(1)
+    if set(entry.reads) & set(ATTENTION_PARTS):
+        for kind, (query, key) in random_attention().items():
+            order = rng.permutation(len(query))
+            yield kind, attention_cloud(query, key), attention_cloud(query[order], key[order])
+    else:
+        for kind, matrix in random_clouds().items():
+            yield kind, cloud_of(matrix), cloud_of(rng.permutation(matrix))
+
+
 def check_metric(metric: Metric) -> None:
     """Check a metric's contract.
 
     It declares a title, a range, parts of a cloud that exist, and a docstring that begins with one sentence and states its range and its
-    null; its file and its function share their name. On five random clouds it gives a `Number` within its range (or NaN with a
-    note), with its interval around it; the same when called again and, to 1e-9, with the rows in another order; it warns of
-    nothing and changes nothing in the cloud.
+    null; its file and its function share their name. On five random clouds (of points or, if it reads that, of rows of attention) it gives
+    a `Number` within its range (or NaN with a note), with its interval around it; the same when called again and, to 1e-9, with the rows
+    in another order; it warns of nothing and changes nothing in the cloud.
     """
     _require(isinstance(metric, Metric), f"{metric!r} is not a metric: declare it with @metric.")
     name = metric.name
@@ -62,12 +128,11 @@ def check_metric(metric: Metric) -> None:
     _require("range" in (metric.__doc__ or "").lower(), f"{name}: the docstring does not state the range.")
     _require("null" in (metric.__doc__ or "").lower(), f"{name}: the docstring does not state the null, or that there is none.")
     _require(metric.at_least >= 1, f"{name}: at_least must be 1 or more; it is {metric.at_least}.")
-    for kind, matrix in random_clouds().items():
-        cloud = cloud_of(matrix)
+    for kind, cloud, other in _clouds(metric):
         where = f"{name} of the cloud {kind!r}"
         value = _called_twice(metric, cloud, where)
         _check_number(metric, value, where)
-        shuffled = metric(cloud_of(np.random.default_rng(1).permutation(matrix)))
+        shuffled = metric(other)
         _require(_near(value, shuffled), f"{where} depends on the order of rows: {float(value)!r} and {float(shuffled)!r}.")
 
 
@@ -75,8 +140,7 @@ def check_series(series: Series) -> None:
     """Check a series' contract: declared as a metric is; three arrays of one length, finite, the same when called again."""
     _require(isinstance(series, Series), f"{series!r} is not a series: declare it with @series.")
     _check_declaration(series)
-    for kind, matrix in random_clouds().items():
-        cloud = cloud_of(matrix)
+    for kind, cloud, _ in _clouds(series):
         where = f"{series.name} of the cloud {kind!r}"
         before = _state(cloud)
         first, second = series(cloud), series(cloud)
@@ -99,14 +163,15 @@ def _check_declaration(entry: Metric | Series) -> None:
     _require(bool(summary), f"{name}: there is no docstring.")
     _require(summary.endswith(".") and ". " not in summary, f"{name}: the docstring must begin with one sentence; it begins {summary!r}.")
     _require(bool(entry.title.strip()), f"{name}: the title is empty.")
-    unknown = set(entry.reads) - set(PARTS)
-    _require(bool(entry.reads) and not unknown, f"{name}: reads must name parts of a cloud ({', '.join(PARTS)}); it names {entry.reads}.")
+    parts = ATTENTION_PARTS if set(entry.reads) & set(ATTENTION_PARTS) else PARTS
+    unknown = set(entry.reads) - set(parts)
+    _require(bool(entry.reads) and not unknown, f"{name}: reads must name parts of a cloud ({', '.join(parts)}); it names {entry.reads}.")
     file = inspect.getsourcefile(entry.__wrapped__)
     _require(Path(file or "").stem == name, f"{name}: the file is called {Path(file or '').name}; it must be {name}.py.")
     _require(entry.__module__.rpartition(".")[2] == name, f"{name}: the module is called {entry.__module__}.")
 
 
-def _called_twice(metric: Metric, cloud: Cloud, where: str) -> Number:
+def _called_twice(metric: Metric, cloud: Measured, where: str) -> Number:
     before = _state(cloud)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -137,9 +202,13 @@ def _near(a: float, b: float) -> bool:
     return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9)
 
 
-def _state(cloud: Cloud) -> dict[str, np.ndarray]:
+def _state(cloud: Measured) -> dict[str, np.ndarray]:
     """All that a cloud holds, copied."""
     state: dict[str, np.ndarray] = {}
+    if isinstance(cloud, AttentionCloud):
+        held = {name: value.copy() for name, value in vars(cloud).items() if isinstance(value, np.ndarray)}
+        sides = {"queries": _state(cloud.queries), "keys": _state(cloud.keys)} if cloud.pair is not None else {}
+        return held | {f"{side}.{key}": value for side, part in sides.items() for key, value in part.items()}
     for name, part in (("moments", cloud.moments), ("groups", cloud.groups), ("sample", cloud.sample)):
         if part is not None:
             state |= {f"{name}.{key}": value.copy() for key, value in part.state().items()}

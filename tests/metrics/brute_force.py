@@ -62,6 +62,12 @@ def norm_edge(x):
     return float((-1 / mu + (r2 / (1 + r2 * mu)).sum() / d) / r2.sum())
 
 
+def isotropy(cosine, d):
+    """One less the drift's part of the squared length, to first order in 1/d; a cosine below 0 is only scaled."""
+    part = cosine + cosine / (2 * d) if cosine < 0 else cosine + (cosine - 4 * cosine**2 + 3 * cosine**3) / (2 * d)
+    return 1 - part
+
+
 def brute_force(x):
     """Name → value for the points x (n, d), each row an item of its own."""
     x = np.asarray(x, dtype=np.float64)
@@ -84,6 +90,7 @@ def brute_force(x):
         "drift_norm": np.sqrt((mean * mean).sum()),
         "drift_ratio": (mean * mean).sum() / (norms**2).mean(),
         "centred_cosine": pairs(directions(seen - seen.mean(0))).mean(),
+        "isotropy_score": isotropy(cosines.mean(), d),
         "top_share": variances[0] / variances.sum(),
         "top_share_linear": sigma[0] / sigma.sum(),
         "top_share_norm_null": min(norm_edge(seen), 1.0),

@@ -170,3 +170,17 @@ def test_float32_products_leave_an_empty_direction_empty(d, rank, n):
     exact = np.linalg.eigvalsh(np.cov(x.T.astype(np.float64)))[::-1]
     assert int((values > 0).sum()) == rank
     np.testing.assert_allclose(values[:rank], exact[:rank], rtol=1e-4)
+
+
+@pytest.mark.parametrize("n", [3, 40])
+def test_reserved_memory_changes_no_number(n):
+    x = np.random.default_rng(4).standard_normal((n, 6)) + 3
+    plain, reserved = SecondMoment(6), SecondMoment(6)
+    reserved.reserve()
+    for m in (plain, reserved):
+        for part in np.array_split(x, 3):
+            m.update(part)
+    reserved.reserve()
+    assert plain.state().keys() == reserved.state().keys()
+    for name, value in plain.state().items():
+        np.testing.assert_array_equal(reserved.state()[name], value)

@@ -32,7 +32,7 @@ def run(
     from isoscope.engine.geometry import geometry
     from isoscope.metrics import metrics
 
-    known = {entry.name: entry for entry in metrics()}
+    known = {entry.name: entry for entry in metrics("points")}
     for name in metric or []:
         if name not in known:
             raise IsoscopeError(f"There is no metric called {name!r}{nearest(name, list(known)) or '; see `isoscope list metrics`.'}")

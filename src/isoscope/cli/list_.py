@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 WHAT = ("metrics", "families", "sources", "figures")
+WIDTH = 110
+"""Of a table where there is no terminal; in a narrower terminal the column `family` is left out."""
 
 
 def run(
@@ -33,12 +35,16 @@ def run(
     from rich.console import Console
     from rich.table import Table
 
+    console = Console(markup=False, emoji=False)
+    console.width = console.width if console.is_terminal else max(WIDTH, console.width)
+    names = [name for name in rows[0] if name != "family" or console.width >= WIDTH]
     table = Table(box=box.SIMPLE_HEAD)
-    for name in rows[0]:
-        table.add_column(name, overflow="fold", no_wrap=name in ("name", "family", "modality"))
+    for name in names:
+        words = [word for row in rows for word in [*str(row[name]).split(), *name.split()]]
+        table.add_column(name, no_wrap=name in ("name", "family", "modality"), min_width=min(20, max(map(len, words))))
     for row in rows:
-        table.add_row(*(str(value) for value in row.values()))
-    Console(markup=False, emoji=False).print(table)
+        table.add_row(*(str(row[name]) for name in names))
+    console.print(table)
 
 
 def _metrics() -> list[dict[str, str]]:
@@ -59,7 +65,7 @@ def _families() -> list[dict[str, str]]:
             "modality": family.modality,
             "loads from": ", ".join(family.loads),
             "verified on": verified,
-            "attention": "no",
+            "attention": "none" if title in family.without_attention else "verified",
         }
         for family in families()
         for title, verified in family.covers.items()

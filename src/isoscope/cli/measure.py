@@ -33,6 +33,16 @@ def run(
     maps: Annotated[
         str, typer.Option(help="Vectors of an image's map: per-position, per-image (the whole map is one vector) or both.")
     ] = "per-position",
+    taps: Annotated[str, typer.Option(help="hidden, or hidden,attention: also queries, keys and rows of attention by head.")] = "hidden",
+    query_rows: Annotated[
+        int | None, typer.Option(help="Rows of attention taken of each sequence, spread evenly; all of them by default.")
+    ] = None,
+    median: Annotated[bool, typer.Option("--median", help="The median of each row of attention too, which takes longest.")] = False,
+    rotated: Annotated[bool, typer.Option("--rotated", help="Queries and keys after rotary too, as kinds of their own.")] = False,
+    sharpness: Annotated[
+        bool,
+        typer.Option("--sharpness", help="Attention again without the mean query, and without the one to three largest dimensions."),
+    ] = False,
     seq_len: Annotated[
         int | None, typer.Option(help="The longest sequence, in tokens or frames; 512 tokens, 30 s, or what the model takes.")
     ] = None,
@@ -67,10 +77,12 @@ def run(
 
     `isoscope measure whisper-tiny dinov2-small resnet-50 --data clips/ --data photographs/ --out runs/senses`
 
+    `isoscope measure ./bert-base --taps hidden,attention --query-rows 64 --out runs/heads`
+
     `isoscope measure model.gguf --data wiki.parquet --column body --shard 1/4 --out runs/part1`
     """
     from isoscope.engine.measure import measure
-    from isoscope.engine.options import parse_shard
+    from isoscope.engine.options import parse_shard, parse_taps
 
     results = measure(
         models,
@@ -82,6 +94,11 @@ def run(
         max_tokens=max_tokens,
         max_items=max_items,
         maps=maps,
+        taps=parse_taps(taps),
+        query_rows=query_rows,
+        median=median,
+        rotated=rotated,
+        sharpness=sharpness,
         seq_len=seq_len,
         batch_size=batch_size,
         dtype=dtype,

@@ -11,6 +11,7 @@ import importlib
 import os
 import pkgutil
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Generic, TypeVar, cast
@@ -18,6 +19,12 @@ from typing import Generic, TypeVar, cast
 from isoscope.core.errors import IsoscopeError, nearest
 
 T = TypeVar("T")
+
+
+@lru_cache
+def _modules(folders: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of the files in these folders, looked for once."""
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(folders)))
 
 
 class Registry(Generic[T]):
@@ -32,7 +39,7 @@ class Registry(Generic[T]):
 
     def names(self) -> list[str]:
         """Every key, without importing anything."""
-        return sorted(module.name for module in pkgutil.iter_modules(self.package.__path__))
+        return list(_modules(tuple(self.package.__path__)))
 
     def __contains__(self, name: object) -> bool:
         return name in self.names()

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+VECTORS = ("query", "key", "rotated_query", "rotated_key", "cross_query", "cross_key")
+"""Queries and keys, a site a head; before rotary unless the kind says so."""
+WITHOUT = ("mean_query", "1_dimension", "2_dimensions", "3_dimensions")
+"""What may be taken out of queries before their attention is computed again."""
+ROWS = tuple(kind + part for kind in ("attention", "cross_attention") for part in ("", *(f"_without_{what}" for what in WITHOUT)))
+"""Rows of attention, a site a head: as the model computes them, and on request with something taken out."""
+ATTENTION = (*VECTORS, *ROWS)
+"""Every kind that the attention tap gives."""
+
 KINDS = (
     "input_embedding",
+    *ATTENTION,
     "before_norm",
     "after_norm",
     "before_activation",

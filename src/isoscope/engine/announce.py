@@ -11,6 +11,7 @@ from pathlib import Path
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.statistics.groups import groups_at
+from isoscope.statistics.heads import HEAD_GROUPS
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,48 @@ class SitePlan:
             return 0
         matrices = (self.second + self.cosine) * 4 * self.d * (self.d + 1)
         return matrices + 2 * self.slices * groups_at(self.d) * self.d * 8 + (self._points() * self.d * 4 if keep == "all" else 0)
+
+
+@dataclass(frozen=True)
+class HeadsPlan:
+    """The size of the statistics of the queries or keys of one layer."""
+
+    heads: int
+    e: int
+    slices: int
+    sample: int
+
+    def _sums(self) -> int:
+        return 8 * self.heads * self.e * self.slices * 2 * HEAD_GROUPS
+
+    def memory(self) -> int:
+        """Bytes in memory; every slice has its matrices."""
+        return self._sums() + 8 * self.slices * self.heads * self.e**2 + 2 * self.sample * self.heads * self.e * 4
+
+    def disk(self, keep: str) -> int:
+        """Bytes on disk; of a symmetric matrix only half is written."""
+        if keep == "rows":
+            return 0
+        matrices = 4 * self.slices * self.heads * self.e * (self.e + 1)
+        return self._sums() + matrices + (self.sample * self.heads * self.e * 4 if keep == "all" else 0)
+
+
+@dataclass(frozen=True)
+class RowsPlan:
+    """The size of the statistics of the rows of attention of one layer."""
+
+    size: int
+
+    def memory(self) -> int:
+        """Bytes in memory."""
+        return self.size
+
+    def disk(self, keep: str) -> int:
+        """Bytes on disk."""
+        return 0 if keep == "rows" else self.size
+
+
+Plan = SitePlan | HeadsPlan | RowsPlan
 
 
 def forget_peak() -> None:

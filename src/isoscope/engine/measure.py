@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.group import UNTRAINED
-from isoscope.core.site import Site
 from isoscope.core.source import Source
 from isoscope.core.version import __version__
 from isoscope.engine.announce import check_disk, give_back, human
@@ -23,7 +22,7 @@ from isoscope.engine.results import Results
 from isoscope.engine.rows import tables
 from isoscope.models.reference import ModelReference, resolve
 from isoscope.sources import open_source
-from isoscope.statistics.site_statistics import SiteStatistics
+from isoscope.statistics.kept import Statistics
 from isoscope.store.cell import key_of, pack
 from isoscope.store.run import Run
 
@@ -197,7 +196,7 @@ def finish_cell(
     run: Run,
     key: str,
     identity: dict[str, Any],
-    sites: dict[Site, SiteStatistics],
+    sites: Statistics,
     columns: dict[str, Any],
     spec: dict[str, Any],
     options: Options,

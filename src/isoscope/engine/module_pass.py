@@ -137,6 +137,7 @@ class _ModulePass:
     def add(self, batch: Any) -> None:
         """Run one batch."""
         _tell(self.seen, batch)
+        first = self.sites is None
         self.sites = self.sites or self._learned(batch)
         kept, counted = _kept(self._arguments(batch)), [0]
 
@@ -145,6 +146,8 @@ class _ModulePass:
             counted.append(b)
             return self._layout(stack, b, t, kept)
 
+        if first and self.options.sharpness:
+            self.sites.calibrate(lambda: self.feed(self.module, _copied(batch)), laid)
         self.sites.measure(lambda: self.feed(self.module, batch), laid)
         calls, depth = self.sites.tap.calls[STACK], self.sites.tap.depth[STACK]
         if calls != depth:

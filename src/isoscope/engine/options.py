@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from isoscope.core.errors import IsoscopeError, nearest
-from isoscope.core.site import INNER, Site
+from isoscope.core.site import ATTENTION, INNER, Site
 from isoscope.statistics.site_statistics import VERSION
 
 SECOND_UP_TO = 2048
@@ -15,7 +15,10 @@ SECOND_UP_TO = 2048
 KEEP = ("rows", "sums", "all")
 SPLITS = ("sink", "frequency", "position")
 MAPS = ("per-position", "per-image", "both")
-OF_A_MODULE = ("layers", "gram", "cosine_sd", "sample", "maps", "seed", "keep")
+TAPS = ("hidden", "attention")
+OF_ATTENTION = ("query_rows", "median", "rotated", "sharpness")
+"""The options that mean something only where attention is tapped."""
+OF_A_MODULE = ("layers", "gram", "cosine_sd", "sample", "maps", "seed", "keep", "taps", *OF_ATTENTION)
 """The options that mean something where the user makes the batches."""
 SAMPLE_UP_TO = 8192
 """No sample is kept of points wider than this: of maps flattened to a vector an image."""
@@ -34,6 +37,11 @@ class Options:
     max_tokens: int | None = None
     max_items: int | None = None
     maps: str = "per-position"
+    taps: tuple[str, ...] = ("hidden",)
+    query_rows: int | None = None
+    median: bool = False
+    rotated: bool = False
+    sharpness: bool = False
     seq_len: int | None = None
     batch_size: int = 8
     dtype: str = "float32"
@@ -47,7 +55,7 @@ class Options:
     save_every: float = 120.0
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "max_tokens", "max_items", "seq_len", "threads"):
+        for name in ("batch_size", "max_tokens", "max_items", "seq_len", "threads", "query_rows"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise IsoscopeError(f"--{name.replace('_', '-')} must be at least 1; got {value}.")
@@ -60,6 +68,13 @@ class Options:
         for split in self.split:
             if split not in SPLITS:
                 raise IsoscopeError(f"--split takes {', '.join(SPLITS)}; got {split!r}{nearest(split, list(SPLITS)) or '.'}")
+        for tap in self.taps:
+            if tap not in TAPS:
+                raise IsoscopeError(f"--taps takes {', '.join(TAPS)}; got {tap!r}{nearest(tap, list(TAPS)) or '.'}")
+        if not self.taps:
+            raise IsoscopeError(f"--taps takes {' or '.join(TAPS)}, or both; got neither.")
+        if not self.attention and (idle := [name for name in OF_ATTENTION if getattr(self, name)]):
+            raise IsoscopeError(f"--{idle[0].replace('_', '-')} is about attention, which is not tapped; add --taps hidden,attention.")
         i, k = self.shard
         if not 0 <= i < k:
             raise IsoscopeError(f"--shard i/k needs 1 ≤ i ≤ k, as in 1/4; got {i + 1}/{k}.")
@@ -69,10 +84,18 @@ class Options:
     def identity(self) -> dict[str, Any]:
         """What of these choices determines the statistics: not batch size, threads, device or what is kept."""
         moved = ("layers", "gram", "split", "cosine_sd", "sample", "max_tokens", "max_items", "maps", "seq_len", "dtype", "seed")
-        return {name: getattr(self, name) for name in moved} | {"statistics": VERSION}
+        tapped = ("taps", *OF_ATTENTION) if self.attention else ()
+        return {name: getattr(self, name) for name in (*moved, *tapped)} | {"statistics": VERSION}
+
+    @property
+    def attention(self) -> bool:
+        """Whether queries, keys and attention are tapped."""
+        return "attention" in self.taps
 
     def wants(self, site: Site, depth: int) -> bool:
         """Whether a site of a stack of this depth is to be measured."""
+        if "hidden" not in self.taps and site.kind not in ATTENTION:
+            return False
         return _chosen(self.layers, site, depth)
 
     def wants_second(self, site: Site, depth: int, d: int) -> bool:
@@ -94,6 +117,16 @@ def parse_shard(text: str) -> tuple[int, int]:
     if not (slash and i.isdecimal() and k.isdecimal()):
         raise IsoscopeError(f"--shard i/k needs two numbers, as in 1/4; got {text!r}.")
     return int(i) - 1, int(k)
+
+
+def parse_taps(text: str) -> tuple[str, ...]:
+    """`hidden,attention` as a tuple, in one order whatever the user's.
+
+    >>> parse_taps("attention, hidden")
+    ('hidden', 'attention')
+    """
+    words = dict.fromkeys(filter(None, (word.strip() for word in text.split(","))))
+    return tuple(sorted(words, key=lambda word: TAPS.index(word) if word in TAPS else len(TAPS)))
 
 
 def parse_layers(text: str) -> list[int | str | tuple[int, int]] | None:
@@ -143,4 +176,6 @@ def options_from(given: dict[str, Any]) -> Options:
             raise IsoscopeError(f"There is no option {name!r}{nearest(name, known) or '.'}")
     if isinstance(given.get("shard"), str):
         given = given | {"shard": parse_shard(given["shard"])}
+    if isinstance(given.get("taps"), str):
+        given = given | {"taps": parse_taps(given["taps"])}
     return Options(**given)

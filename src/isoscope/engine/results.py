@@ -9,13 +9,12 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.errors import IsoscopeError, nearest
-from isoscope.core.site import Site
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked
 from isoscope.core.version import __version__
 from isoscope.engine.rows import tables
 from isoscope.metrics import metrics, registry
 from isoscope.statistics.association import OUTCOME, PREDICTORS, associations
-from isoscope.statistics.site_statistics import SiteStatistics
+from isoscope.statistics.kept import Clouds, Statistics, merged
 from isoscope.store.cell import Cell, key_of, pack
 from isoscope.store.run import Run
 
@@ -56,7 +55,8 @@ class Results:
                 )
             return rows
         sites, manifest = cell.statistics(), cell.manifest
-        readable = [name for name in absent if any(registry[name].available(c) for s in sites.values() if (c := s.cloud("all")))]
+        clouds = Clouds(sites)
+        readable = [name for name in absent if any(registry[name].available(c) for site in sites for _, c in clouds.of(site, "all"))]
         if not readable:
             return rows
         more, _ = tables(sites, manifest["columns"], manifest["spec"], names=readable)
@@ -70,7 +70,7 @@ class Results:
         """Whether drift and cosine go together over each model's layers: as published, by a valid test, and pooled by group."""
         return associations(self.table([OUTCOME, *PREDICTORS], policy))
 
-    def statistics(self, model: str | None = None) -> dict[Site, SiteStatistics]:
+    def statistics(self, model: str | None = None) -> Statistics:
         """The stored statistics of one model by site; `model` may be left out where the run holds only one."""
         cells = {cell.manifest["columns"]["model"]: cell for cell in self.run.cells()}
         if model is None and len(cells) > 1:
@@ -131,7 +131,7 @@ def _merge_cells(target: Run, key: str, parts: list[Cell]) -> None:
     sites = parts[0].statistics()
     for cell in parts[1:]:
         for site, statistics in cell.statistics().items():
-            sites[site] = sites[site].merge(statistics) if site in sites else statistics
+            sites[site] = merged(sites[site], statistics) if site in sites else statistics
     sites = dict(sorted(sites.items(), key=lambda pair: pair[0].order))
     spec = first["spec"] | {
         "documents": sum(manifest["spec"]["documents"] for manifest in manifests),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -16,19 +18,22 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.core.source import Source
 from isoscope.core.version import __version__
-from isoscope.engine.announce import SitePlan, forget_peak, give_back, human, peak_memory
+from isoscope.engine.announce import Plan, SitePlan, forget_peak, give_back, human, peak_memory
 from isoscope.engine.options import SAMPLE_UP_TO, Options
 from isoscope.engine.sites import Sites
 from isoscope.engine.stream import WINDOW_BATCHES, Cursor, Sequence, Slicer, Stream, batches, frequency_bins, last_parts
 from isoscope.models.load import load
 from isoscope.models.piece import Fed
 from isoscope.models.reference import ModelReference
+from isoscope.statistics.kept import Statistics
 from isoscope.statistics.matrix import accumulate
 from isoscope.statistics.site_statistics import SiteStatistics
 from isoscope.store.cell import unpack
 
 STATIC_ROWS = 1024
 """Rows of an embedding table that are read at a time."""
+CALIBRATE = 64
+"""Sequences by which mean queries and largest dimensions are found."""
 PAGE = 1024
 """Numbers of four bytes to a page of memory."""
 
@@ -56,12 +61,20 @@ class Pass:
         self.slicer = Slicer(options.split, self.reader.seq_len, bins)
         family = self.model.family
         images = self.reader.unit == "images"
-        self.taps = Sites(family.stacks(self.model.base), options, self.slicer.names, reference.name, inner=family.inner, maps=images)
+        self.taps = Sites(
+            family.stacks(self.model.base),
+            options,
+            self.slicer.names,
+            reference.name,
+            inner=family.inner,
+            maps=images,
+            longest=None if images else self.reader.seq_len,
+        )
         probe = self.reader.feed(self.reader.probe(1, 4))
         self.taps.learn(lambda: self._forward(probe))
 
     @property
-    def sites(self) -> dict[Site, SiteStatistics]:
+    def sites(self) -> Statistics:
         """The statistics by site."""
         return self.taps.statistics
 
@@ -102,11 +115,14 @@ class Pass:
 
     def resume(self, cursor: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         """Go on from a saved state."""
-        self.taps.statistics = unpack(arrays)
+        self.sites.update(unpack(arrays))
         self.stream.cursor = Cursor(**cursor)
 
     def run(self) -> Iterator[None]:
         """Measure window after window; between two the state may be saved."""
+        self.taps.reserve(self._points)
+        if self.options.sharpness:
+            self._calibrate()
         # Only where lengths can be mixed is it worth holding many inputs, to sort them.
         held = WINDOW_BATCHES if self.reader.unit == "tokens" else 1
         for window in self.stream.windows(held * self.batch_tokens, by_sequence=self.by_sequence):
@@ -115,6 +131,15 @@ class Pass:
                 self._measure(batch, last)
                 give_back()
             yield
+
+    def _calibrate(self) -> None:
+        """The first sequences of the whole source, whatever the shard: what is taken out of queries is found from them."""
+        first = Stream(self.source, self.reader.pieces, None, max_items=self.options.max_items)
+        sequences = islice((sequence for window in first.windows(1, by_sequence=True) for sequence in window), CALIBRATE)
+        for batch in batches(list(sequences), self.batch_tokens, pads=self.reader.pads):
+            fed = self.reader.feed([sequence.piece for sequence in batch])
+            laid = self.slicer.laid(batch, np.ones(len(batch), dtype=bool), self.options.seed, fed.positions)
+            self.taps.calibrate(functools.partial(self._forward, fed), laid)
 
     def _measure(self, batch: list[Sequence], last: np.ndarray) -> None:
         fed = self.reader.feed([sequence.piece for sequence in batch])
@@ -149,9 +174,14 @@ class Pass:
         counted: int | None = getattr(self.source, "count", lambda: None)()
         return min(counted, self.options.max_items or counted) if counted is not None else None
 
-    def _plans(self) -> list[SitePlan]:
+    @property
+    def _points(self) -> int | None:
+        """How many points a site will see, where that is known."""
+        return self.options.max_tokens if self.reader.unit == "tokens" else None
+
+    def _plans(self) -> list[Plan]:
         o = self.options
-        plans = self.taps.plans(o.max_tokens if self.reader.unit == "tokens" else None)
+        plans = self.taps.plans(self._points)
         return plans + [
             SitePlan(int(table.shape[1]), 1, o.wants_second(site, 0, int(table.shape[1])), False, o.sample, int(table.shape[0]))
             for site, table in self.static_tables().items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,27 +12,36 @@ from torch import Tensor
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.core.slice import BODY
-from isoscope.engine.announce import SitePlan
+from isoscope.engine.announce import Plan, SitePlan
+from isoscope.engine.attention import AttentionSites
 from isoscope.engine.options import Options
+from isoscope.engine.places import Laid, Places
 from isoscope.models.blocks import stages
 from isoscope.models.family import Stack
-from isoscope.models.tap import Layout, Tap, absorb, points_of
+from isoscope.models.tap import Tap, absorb, points_of
+from isoscope.statistics.kept import Statistics, filled
 from isoscope.statistics.site_statistics import SiteStatistics
-
-Laid = Callable[[str, int, int], Layout]
-"""`laid(stack, b, t)`: what the b × t positions of a state are; the stack `""` has whole maps, one an image."""
 
 
 class Sites:
     """A tap, and the statistics of every site that the options ask for."""
 
     def __init__(
-        self, stacks: dict[str, Stack], options: Options, slices: list[str], name: str, *, inner: bool = False, maps: bool = False
+        self,
+        stacks: dict[str, Stack],
+        options: Options,
+        slices: list[str],
+        name: str,
+        *,
+        inner: bool = False,
+        maps: bool = False,
+        longest: int | None = None,
     ) -> None:
         self.options, self.slices, self.name = options, slices, name
         self.maps = options.maps if maps else "per-position"
         self.tap = Tap(stacks, self._receive, inner=inner)
-        self.statistics: dict[Site, SiteStatistics] = {}
+        self.attention = AttentionSites(self.tap, options, slices, name, longest) if options.attention else None
+        self.statistics: Statistics = {}
         self.shapes: dict[Site, int] = {}
         self._laid: Laid | None = None
 
@@ -58,8 +68,18 @@ class Sites:
                     cosine=self.options.cosine_sd and self.second(site),
                     sample=self.options.sample_at(site, d),
                 )
+        if self.attention is not None:
+            self.attention.begin(self.statistics)
+            if not self.attention.sizes:
+                raise IsoscopeError(f"{self.name} has no attention in its blocks; measure it without --taps attention.")
         if not self.statistics:
             raise IsoscopeError(f"--layers {self.options.layers} chooses no layer of {self.name}.")
+
+    def reserve(self, tokens: int | None) -> None:
+        """Take the memory that the statistics of so many tokens will need, or of any number."""
+        for site, statistics in self.statistics.items():
+            if isinstance(statistics, SiteStatistics) and (tokens is None or tokens > self.shapes[site]):
+                statistics.reserve()
 
     def second(self, site: Site) -> bool:
         """Whether second moments are kept."""
@@ -68,11 +88,25 @@ class Sites:
     def measure(self, run: Callable[[], object], laid: Laid) -> None:
         """One forward pass, every state of which is reduced to its statistics."""
         self._laid = laid
+        if self.attention is not None:
+            self.attention.places = self._places(laid)
         self._tapped(run)
+
+    def calibrate(self, run: Callable[[], object], laid: Laid) -> None:
+        """One forward pass of those by which it is found what `--sharpness` takes out."""
+        if self.attention is not None:
+            receive, self.tap.receive = self.tap.receive, lambda site, tensor: None
+            try:
+                self.attention.calibrate(lambda: self._tapped(run), self._places(laid))
+            finally:
+                self.tap.receive = receive
+
+    def _places(self, laid: Laid) -> Places:
+        return Places(laid, list(self.tap.stacks), self.slices, self.options.seed)
 
     def _tapped(self, run: Callable[[], object]) -> None:
         self.tap.begin()
-        with torch.inference_mode(), self.tap.attached():
+        with torch.inference_mode(), self.tap.attached(), contextlib.nullcontext() if self.attention is None else self.attention.mode:
             run()
 
     def _readings(self, site: Site, tensor: Tensor) -> Iterator[tuple[Site, Tensor]]:
@@ -85,20 +119,22 @@ class Sites:
 
     def _receive(self, site: Site, tensor: Tensor) -> None:
         for found, state in self._readings(site, tensor):
-            if found in self.statistics and self._laid is not None:
+            kept = self.statistics.get(found)
+            if isinstance(kept, SiteStatistics) and self._laid is not None:
                 points = points_of(state)
                 layout = self._laid("" if found.kind == "map" else found.stack, *points.shape[:2])
-                absorb(self.statistics[found], points, layout, found, self.name)
+                absorb(kept, points, layout, found, self.name)
 
     def check(self) -> None:
         """A site that saw nothing is an error, not a gap."""
         for site, statistics in self.statistics.items():
-            if not statistics.filled:
+            if not filled(statistics):
                 raise IsoscopeError(f"{site.label} of {self.name} received no points.")
 
-    def plans(self, tokens: int | None) -> list[SitePlan]:
+    def plans(self, tokens: int | None) -> list[Plan]:
         """The size of each site's statistics."""
-        return [
+        heads: list[Plan] = [] if self.attention is None else [*self.attention.plans()]
+        return heads + [
             SitePlan(
                 self.shapes[site],
                 1 if site.kind == "map" else len(self.slices),

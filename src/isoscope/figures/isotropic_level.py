@@ -24,26 +24,29 @@ def isotropic_level(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     """Mean cosine over dimension: the percentile of one pair as a curve, a point a model."""
     import altair as alt
 
-    rows = grouped(with_curves(table))
+    chance = table["kind"].eq("isotropic").fillna(False).astype(bool)
+    rows = grouped(with_curves(table[~chance]))
     rows = rows[rows["metric"].eq("mean_cosine") & rows["kind"].eq("hidden") & rows["head"].isna()]
     rows = rows[rows["value"].notna() & rows["d"].ge(2).fillna(False).astype(bool)]
-    if rows.empty:
+    if rows.empty and not chance.any():
         return None
     models = [curve for group in GROUPS for curve in model_curves(rows[rows["group"] == group])]
     points = rows.groupby(["curve", "group", "policy", "d"], sort=False)["value"].agg(["mean", "count"]).reset_index()
     points = points.assign(value=short(points["mean"]), group=points["group"].map(GROUPS), pair=[one_pair(int(d)) for d in points["d"]])
-    ends = min(16, int(points["d"].min())), max(4096, int(points["d"].max()))
-    curve = [{"d": int(d), "value": one_pair(int(d))} for d in np.unique(np.geomspace(*ends, 80).astype(int))]
+    found = [*map(int, points["d"]), *map(int, table.loc[chance, "d"])]
+    ends = min(16, *found, 4096), max(4096, *found)
+    curve = [{"curve": PAIR.name, "d": int(d), "value": one_pair(int(d))} for d in np.unique(np.geomspace(*ends, 80).astype(int))]
     ticks = [2**k for k in range(2, 18) if ends[0] <= 2**k <= ends[1]]
     x = alt.X("d:Q", title="dimension d", scale=alt.Scale(type="log", nice=False, padding=8), axis=alt.Axis(values=ticks, format="d"))
-    y = alt.Y("value:Q", title="mean cosine")
+    y = alt.Y("value:Q", title="mean cosine", scale=alt.Scale(zero=True, padding=6))
     shape = alt.Shape("group:N", scale=alt.Scale(domain=[*GROUPS.values()], range=SHAPES), legend=alt.Legend(title=None, orient="right"))
     tooltip = [alt.Tooltip("curve:N", title="model"), "group:N", alt.Tooltip("d:Q", format=","), alt.Tooltip("count:Q", title="layers")]
     tooltip += [alt.Tooltip("value:Q", title="average cosine", format=".4g"), alt.Tooltip("pair:Q", title="one pair, 95 %", format=".3g")]
     tooltip += [alt.Tooltip("policy:N", title="tokens")]
-    level = alt.Chart({"values": curve}).mark_line(stroke=INK, strokeDash=list(PAIR.dash), strokeWidth=1.5).encode(x=x, y=y)
+    tone = curve_scales([*models, AVERAGE, PAIR])
+    level = alt.Chart({"values": curve}).mark_line(strokeWidth=1.5).encode(x=x, y=y, **tone)
     zero = alt.Chart({"values": [{"value": 0}]}).mark_rule(stroke=INK).encode(y=y)
     data = alt.Chart({"values": records(points, ["curve", "group", "policy", "d", "count", "value", "pair"])})
-    tone = curve_scales([*models, AVERAGE, PAIR])
     marks = data.transform_filter(POLICY_IS_CHOSEN).mark_point(size=70, strokeWidth=1.8, opacity=1)
-    return grid([alt.layer(zero, level, marks.encode(x=x, y=y, **tone, shape=shape, tooltip=tooltip))], table)
+    marks = marks.encode(x=x, y=y, **tone, shape=shape, tooltip=tooltip)
+    return grid([alt.layer(zero, level, *([marks] if models else []))], table)

@@ -18,11 +18,11 @@ for _name in registry.names():
     globals()[_name] = registry[_name]
 
 
-def metrics() -> list[Metric]:
-    """Every metric, by name."""
-    return [entry for entry in registry if isinstance(entry, Metric)]
+def metrics(about: str | None = None) -> list[Metric]:
+    """Every metric, by name; those of `points` or of `attention` alone, where that is said."""
+    return [entry for entry in registry if isinstance(entry, Metric) and about in (None, entry.about)]
 
 
-def curves() -> list[Series]:
-    """Every series, by name."""
-    return [entry for entry in registry if isinstance(entry, Series)]
+def curves(about: str | None = None) -> list[Series]:
+    """Every series, by name; those of `points` or of `attention` alone, where that is said."""
+    return [entry for entry in registry if isinstance(entry, Series) and about in (None, entry.about)]

@@ -47,6 +47,8 @@ class Family:
     """`processor(folder, config, source)`: the tokenizer, or what prepares clips or images."""
     reader: Callable[[LoadedModel, int | None], Reader]
     """`reader(model, seq_len)`: how its inputs are made."""
+    without_attention: tuple[str, ...] = ()
+    """Of the architectures that are covered, those that have no attention; of the others it is verified."""
     inner: bool = False
     """Whether states around the last norm and the last activation of a block are sites too."""
     loads: tuple[str, ...] = ("folder", "hub")

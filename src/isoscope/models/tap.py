@@ -88,7 +88,13 @@ class Tap:
         self._planned: dict[tuple[str, int], list[Inner]] = {}
         self._within: dict[int, int] = {}
         self._entered: tuple[str, int] | None = None
+        self.width: tuple[int, int] = (0, 0)
+        """Rows and positions of the state that the running block was given."""
         self.seconds = 0.0
+
+    def running(self) -> tuple[str, int] | None:
+        """The stack and the layer of the block that runs now; None outside all blocks."""
+        return self._entered
 
     def begin(self) -> None:
         """A new forward pass."""
@@ -178,9 +184,12 @@ class Tap:
     def _before(self, stack: str) -> Callable[..., None]:
         def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             self._entered, self._within = (stack, self.calls[stack] + 1), {}
+            given = kwargs.get("hidden_states", kwargs.get("hidden_state"))
+            state = state_of(args or (tuple(kwargs.values()) if given is None else given))
+            b, t = points_of(state).shape[:2]
+            self.width = b, t
             if self.calls[stack] == 0:
-                given = kwargs.get("hidden_states", kwargs.get("hidden_state"))
-                self._give(Site(stack, "hidden", 0), state_of(args or (tuple(kwargs.values()) if given is None else given)))
+                self._give(Site(stack, "hidden", 0), state)
 
         return hook
 

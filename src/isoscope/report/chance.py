@@ -60,18 +60,27 @@ def spoken(names: Iterable[str]) -> str:
     """
     names = list(names)
     numbers = [int(name) for name in names if name.isdigit()]
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    words = [str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs]
+    words = runs(numbers)
     parts = []
     if words:
         parts.append(("layer " if len(numbers) == 1 else "layers ") + listed(words))
     parts += ["the state after the final norm" if name == "final norm" else f"the {name}" for name in names if not name.isdigit()]
     return ", and ".join(parts) if parts else "no layer"
+
+
+def runs(numbers: Iterable[int]) -> list[str]:
+    """Numbers in order, those that follow each other joined.
+
+    >>> runs([3, 0, 1, 2, 7])
+    ['0–3', '7']
+    """
+    found: list[list[int]] = []
+    for number in sorted(numbers):
+        if found and number == found[-1][-1] + 1:
+            found[-1].append(number)
+        else:
+            found.append([number])
+    return [str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in found]
 
 
 def listed(words: list[str]) -> str:

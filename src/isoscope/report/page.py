@@ -65,7 +65,7 @@ def page(table: pd.DataFrame, series: pd.DataFrame, manifests: Manifests, *, tit
         policies=policies(table),
         rows=[row for line in lines if (row := overview(line)) is not None],
         summaries=[(line.name, line.policy, summary(line, lines)) for line in lines],
-        legend=[(line.name, PALETTE[i % len(PALETTE)]) for i, line in enumerate(lines)],
+        legend=[(line.name, PALETTE[i % len(PALETTE)]) for i, line in enumerate(lines) if not all(chart.legend for chart in charts)],
         sections=numbered(charts),
         specifications=[(line.name, specification(line)) for line in lines],
         meanings=meanings(table, series),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from isoscope.core.block import MEANINGS
 from isoscope.core.errors import IsoscopeError
 from isoscope.report.line import Line
 
@@ -58,6 +59,8 @@ def meanings(table: pd.DataFrame, series: pd.DataFrame) -> list[Meaning]:
 
 def meaning(name: str) -> Meaning:
     """One metric in words; a table may hold a metric that this installation does not have, and is then still readable."""
+    if name in MEANINGS:
+        return Meaning(name, MEANINGS[name], "")
     try:
         entry = importlib.import_module("isoscope.metrics").registry[name]
     except (ImportError, AttributeError, IsoscopeError):

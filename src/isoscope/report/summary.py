@@ -6,7 +6,9 @@ import pandas as pd
 
 from isoscope.core.group import UNTRAINED
 from isoscope.figures import one_pair, policies
+from isoscope.report.block import cosine_gain, fixed_points, trained_norms
 from isoscope.report.chance import listed, spoken, verdict
+from isoscope.report.heads import alignment, sharpness, sinks
 from isoscope.report.line import Line, bounds, greatest, least, place, share, show
 
 COSINE = {"between_cosine": "mean cosine of pairs from different items", "mean_cosine": "mean cosine over all pairs"}
@@ -22,8 +24,14 @@ def summary(line: Line, others: list[Line]) -> dict[str, str]:
         "Dimensions in use": dimensions_in_use(line),
         "Dominant direction": dominant_direction(line),
         "Special and first tokens": token_effect(line),
+        "Attention": sharpness(line),
+        "Sinks": sinks(line),
+        "Queries and keys": alignment(line),
         "Embedding tables": static_tables(line),
         "Training": against_untrained(line, others),
+        "Fixed point": fixed_points(line),
+        "Output and input": cosine_gain(line),
+        "Norms": trained_norms(line),
     }
     return {topic: answer for topic, answer in answers.items() if answer}
 

@@ -45,7 +45,7 @@ class Cloud:
             return self.sample is not None and len(self.sample) > 0
         if part == "groups":
             return self.groups is not None
-        return part in ("directions", "sums") or getattr(self.moments, part) is not None
+        return part in ("directions", "sums") or getattr(self.moments, part, None) is not None
 
     @property
     def drawn(self) -> Sample:

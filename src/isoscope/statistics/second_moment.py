@@ -32,7 +32,14 @@ class SecondMoment:
         self.shift: Floats | None = None
         self.total: Floats = np.zeros(d)  # Σ(x−c)
         self.outer: Floats | None = None  # Σ(x−c)(x−c)ᵀ
+        self._room: Floats | None = None
         self.step = 0.0  # the relative rounding step of the products, the coarsest there was
+
+    def reserve(self) -> None:
+        """Take the memory of the matrix now, so that a long run that begins does not end for lack of it."""
+        if self.outer is None:
+            self._room = np.empty((self.d, self.d))
+            self._room.fill(0.0)  # written, and so really there
 
     def update(self, x: Block, drop: np.ndarray | None = None) -> None:
         """Add the rows of x, shape (m, d), float32 or float64; those numbered in `drop` are left out."""
@@ -57,7 +64,7 @@ class SecondMoment:
         if self.shift is None or self.outer is None:
             # Rounded so that x − c is exact to the last digit of its own size, in float32 too.
             self.shift = np.delete(to_host(x), drop, axis=0).mean(0).astype(np.float32).astype(np.float64)
-            self.outer = np.zeros((self.d, self.d))
+            self.outer, self._room = np.zeros((self.d, self.d)) if self._room is None else self._room, None
         if m == 1:
             x, drop = np.delete(to_host(x), drop, axis=0), _NONE  # one row has no spread by which to tell that it is far: use float64
         total, outer = _products(x, drop, self.shift)

@@ -25,6 +25,15 @@ class SiteStatistics:
         self.groups: Groups | None = Groups(d, len(names))
         self.sample: Sample | None = Sample(d, sample) if sample else None
 
+    def reserve(self) -> None:
+        """Take now what many points will take: the sample, and the matrices of the body, where most of them lie."""
+        for name, moments in zip(self.names, self.moments, strict=True):
+            for part in (moments.second, moments.cosine):
+                if part is not None and slices.base(name) == slices.BODY:
+                    part.reserve()
+        if self.sample is not None:
+            self.sample.reserve()
+
     @property
     def filled(self) -> list[str]:
         """The slices that hold points."""

@@ -18,7 +18,7 @@ import pandas as pd
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS
-from isoscope.statistics.site_statistics import SiteStatistics
+from isoscope.statistics.kept import Statistics, from_state, state_of
 
 MANIFEST, ROWS, SERIES, STATISTICS = "manifest.json", "rows.parquet", "series.parquet", "statistics.safetensors"
 FORMAT = 1
@@ -37,22 +37,22 @@ def key_of(identity: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:24]
 
 
-def pack(sites: dict[Site, SiteStatistics], *, sample: bool = True) -> dict[str, np.ndarray]:
+def pack(sites: Statistics, *, sample: bool = True) -> dict[str, np.ndarray]:
     """Statistics as named arrays."""
     return {
         f"{site.label}/{name}": np.ascontiguousarray(array)
         for site, statistics in sites.items()
-        for name, array in statistics.state(sample=sample).items()
+        for name, array in state_of(statistics, sample=sample).items()
     }
 
 
-def unpack(arrays: dict[str, np.ndarray]) -> dict[Site, SiteStatistics]:
+def unpack(arrays: dict[str, np.ndarray]) -> Statistics:
     """The inverse of `pack`."""
     states: dict[str, dict[str, np.ndarray]] = {}
     for name, array in arrays.items():
         label, _, rest = name.partition("/")
         states.setdefault(label, {})[rest] = array
-    found = {Site.parse(label): SiteStatistics.from_state(state) for label, state in states.items()}
+    found = {site: from_state(site.kind, state) for label, state in states.items() for site in [Site.parse(label)]}
     return dict(sorted(found.items(), key=lambda pair: pair[0].order))
 
 
@@ -113,7 +113,7 @@ class Cell:
         """Whether the run kept them."""
         return (self.folder / STATISTICS).exists()
 
-    def statistics(self) -> dict[Site, SiteStatistics]:
+    def statistics(self) -> Statistics:
         """The statistics by site."""
         from safetensors import SafetensorError
         from safetensors.numpy import load_file

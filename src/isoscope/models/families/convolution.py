@@ -33,5 +33,6 @@ convolution = Family(
     stacks=lambda model: {"backbone": Stack(model, BLOCKS[model.config.model_type])},
     processor=image_processor,
     reader=_reader,
+    without_attention=("ResNet", "EfficientNet", "ConvNeXt", "ConvNeXt V2", "VAN"),
     inner=True,
 )

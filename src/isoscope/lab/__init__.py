@@ -1,0 +1,1 @@
+"""Experiments that need no data: what chance gives, and what an untrained network does."""

@@ -1,0 +1,193 @@
+"""Any architecture that transformers can build from a configuration, at its own initialisation."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from isoscope.core.errors import IsoscopeError, IsoscopeWarning, nearest
+from isoscope.core.site import Site, stack_order
+from isoscope.lab.networks import Hidden, Seen, Sizes, Subject
+from isoscope.models.architectures import register
+from isoscope.models.attention import Attended, AttentionTap
+from isoscope.models.family import Stack, family_of
+from isoscope.models.tap import Tap, points_of
+from isoscope.store.cell import key_of
+
+AT_ONCE = 4
+"""Sequences, clips or images that run together."""
+RATE = 320
+"""Samples of sound for one position."""
+
+
+class _EnoughError(Exception):
+    """The blocks that were asked for have run."""
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """An architecture by its type or by a folder with config.json; weights that lie there are not read."""
+
+    spec: str
+    depths: tuple[int, ...] = (1,)
+
+    def __post_init__(self) -> None:
+        if not self.depths or min(self.depths) < 1:
+            raise IsoscopeError(f"--depth counts blocks, from 1 on; got {min(self.depths, default=0)}.")
+        blocks = getattr(self.config, "num_hidden_layers", None)
+        if isinstance(blocks, int) and blocks < max(self.depths):
+            raise IsoscopeError(f"{self.spec} has {blocks} blocks; --depth {max(self.depths)} is more than that.")
+
+    @property
+    def name(self) -> str:
+        """What the table calls it."""
+        return f"block {Path(self.spec).resolve().name if Path(self.spec).is_dir() else self.spec}"
+
+    @property
+    def config(self) -> Any:
+        """Its configuration."""
+        from transformers import CONFIG_MAPPING, AutoConfig
+
+        register()
+        if Path(self.spec).is_dir():
+            if not (Path(self.spec) / "config.json").is_file():
+                raise IsoscopeError(f"{self.spec} has no config.json; --arch takes a folder with one, or the name of a type such as gpt2.")
+            try:
+                return AutoConfig.from_pretrained(self.spec, local_files_only=True)
+            except Exception as error:  # transformers raises types that have nothing in common
+                raise IsoscopeError(f"{self.spec}/config.json cannot be read: {str(error).splitlines()[0].rstrip('.')}.") from error
+        known = list(CONFIG_MAPPING.keys())
+        if self.spec not in known:
+            raise IsoscopeError(
+                f"--arch takes a folder with config.json or a type that transformers knows, such as bert or gpt2; got {self.spec!r}"
+                f"{nearest(self.spec, known) or '.'}"
+            )
+        return CONFIG_MAPPING[self.spec]()
+
+    def identity(self) -> dict[str, Any]:
+        """What determines it."""
+        config = {key: value for key, value in self.config.to_dict().items() if not key.startswith(("_", "transformers_version"))}
+        return {"architecture": self.config.model_type, "config": key_of(config), "depths": list(self.depths)}
+
+    def subject(self, sizes: Sizes) -> Subject:
+        """The network itself, without weights yet."""
+        return _Built(self, sizes)
+
+
+class _Built:
+    """A model of an architecture; the bias is added to what enters its first block, behind its own embeddings."""
+
+    def __init__(self, architecture: Architecture, sizes: Sizes) -> None:
+        self.architecture, self.sizes = architecture, sizes
+        self.width = 0
+        self._sharp = True  # whether its attention can be followed
+        self._model: nn.Module = nn.Identity()
+        self._inputs = torch.empty(0)
+
+    def draw(self, seed: int) -> None:
+        """Weights and inputs of this seed."""
+        from transformers import AutoModel
+
+        config = self.architecture.config
+        if isinstance(getattr(config, "num_hidden_layers", None), int):
+            config.num_hidden_layers = max(self.architecture.depths)
+        try:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                model = AutoModel.from_config(config).eval()
+        except Exception as error:  # a configuration may be refused in as many ways as there are architectures
+            raise IsoscopeError(f"{self.architecture.spec} cannot be built: {str(error).splitlines()[0].rstrip('.')}.") from error
+        try:
+            stacks = family_of(config).stacks(model)
+        except IsoscopeError:
+            stacks = {"encoder": Stack(model)}
+        self._name = min(stacks, key=stack_order)
+        self._stack = stacks[self._name]
+        self._model = model.get_encoder() if getattr(config, "is_encoder_decoder", False) else model
+        self._inputs = self._drawn(config, torch.Generator().manual_seed(seed))
+        try:
+            self._learn()
+        except IndexError as error:
+            said = f"{self.architecture.spec} takes fewer than {self.sizes.length} positions; choose a smaller --length."
+            raise IsoscopeError(said) from error
+
+    def _drawn(self, config: Any, generator: torch.Generator) -> Tensor:
+        """Words drawn uniformly, or noise where the model reads images or sound."""
+        s, kind = self.sizes, getattr(self._model, "main_input_name", "input_ids")
+        if kind == "input_ids":
+            longest = getattr(config, "max_position_embeddings", None) or s.length
+            if s.length > longest:
+                raise IsoscopeError(f"{self.architecture.spec} takes at most {longest} positions; say --length {longest} or less.")
+            return torch.randint(config.get_text_config().vocab_size, (s.batch, s.length), generator=generator)
+        if kind == "pixel_values":
+            size = config.image_size if isinstance(getattr(config, "image_size", 224), int) else 224
+            return torch.randn(s.batch, getattr(config, "num_channels", 3), size, size, generator=generator)
+        if kind == "input_values":
+            return torch.randn(s.batch, s.length * RATE + 80, generator=generator)
+        raise IsoscopeError(
+            f"{self.architecture.spec} reads {kind}, which cannot be drawn; --arch takes models of text, images and raw sound."
+        )
+
+    def _learn(self) -> None:
+        """How wide what enters the first block is."""
+
+        def first(layer: int, x: Tensor) -> None:
+            if layer == 0:
+                self.width = x.shape[-1]
+
+        try:
+            self.run(self._inputs[:1], torch.zeros(()), 1, first, lambda call: None)
+        except IsoscopeError as error:
+            self._sharp = False
+            warnings.warn(f"{str(error).rstrip('.')}: only cosines and norms are measured.", IsoscopeWarning, stacklevel=2)
+            self.run(self._inputs[:1], torch.zeros(()), 1, first, lambda call: None)
+
+    def inputs(self) -> Iterator[Tensor]:
+        """What the model reads."""
+        yield from self._inputs.split(AT_ONCE)
+
+    def run(self, inputs: Tensor, bias: Tensor, depth: int, hidden: Hidden, seen: Seen) -> None:
+        """As `Subject.run`; what comes behind the last block that is asked for does not run."""
+
+        def receive(site: Site, state: Tensor) -> None:
+            if site.kind == "hidden":
+                hidden(site.layer or 0, points_of(state))
+                if site.layer == depth:
+                    raise _EnoughError
+
+        def attended(call: Attended) -> None:
+            if call.site.kind == "attention":
+                seen(call)
+
+        tap = Tap({self._name: self._stack}, receive)
+        tap.begin()
+        handle = tap.stacks[self._name][0][1].register_forward_pre_hook(_adding(bias), with_kwargs=True)
+        try:
+            with torch.inference_mode(), tap.attached(), AttentionTap(tap.running, attended) if self._sharp else contextlib.nullcontext():
+                self._model(inputs)
+        except _EnoughError:
+            pass
+        finally:
+            handle.remove()
+
+
+def _adding(bias: Tensor) -> Callable[..., Any]:
+    """A hook that adds the bias to the state that a block is given, at its first call only."""
+    calls = iter(range(1 << 30))
+
+    def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if next(calls):
+            return None
+        name = next((name for name in ("hidden_states", "hidden_state") if name in kwargs), None)
+        state = args[0] if name is None else kwargs[name]
+        moved = state + (bias.view(-1, 1, 1) if state.dim() == 4 and bias.dim() else bias)
+        return ((moved, *args[1:]), kwargs) if name is None else (args, kwargs | {name: moved})
+
+    return hook

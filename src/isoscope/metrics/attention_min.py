@@ -1,0 +1,19 @@
+"""The smallest probability in rows of attention."""
+
+from __future__ import annotations
+
+from isoscope.core.number import Number
+from isoscope.statistics.attention import AttentionCloud
+from isoscope.statistics.metric import metric
+
+
+@metric(reads=("attention",), range=(0.0, 1.0), title="Attention, smallest", at_least=1)
+def attention_min(cloud: AttentionCloud) -> Number:
+    """The smallest probability in a row of attention, averaged over rows.
+
+    Range 0 to 1. Null: that of uniform rows, the mean of 1/open.
+
+    Godey, de la Clergerie and Sagot (2024), Figure 9.
+    """
+    value, low, high = cloud.of_rows(lambda t: t["minimum"] / t["rows"], (0.0, 1.0))
+    return Number(value, n=cloud.n, d=cloud.d, low=low, high=high, null=cloud.mean("share"))

@@ -1,0 +1,441 @@
+"""Rows of attention reduced to numbers, block by block: the B × H × L × L tensor of probabilities is never held.
+
+A row of scores s gives its entropy as logsumexp(s) − Σ p·s; its largest, median and smallest probability are those of its scores, as
+exp(s − logsumexp(s)). What all scores of a row share changes no probability, so that every row is reduced about its own mean, which
+keeps the digits, and the mean is added again to what is said of the scores themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from isoscope.models.attention import Attended
+from isoscope.statistics.attention import EDGES, score_counts
+from isoscope.statistics.kernel import one_thread
+
+CLOSED = -5000.0
+"""An additive part at or below this closes a position: models write their masks as −1e4, −1e9 or the smallest number of a dtype."""
+BLOCK = 1 << 17
+"""Scores reduced at a time by one thread: with their exponentials they stay in its second-level cache."""
+LARGE_BLOCK = 1 << 21
+"""On an accelerator, which has no such cache to keep to."""
+FEW = 4
+"""With fewer rows than keys by this factor, taking the mean off the keys costs more than taking it off the rows."""
+SAFE = (-80.0, 60.0)
+"""Scores within this of their row's mean have exponentials, and sums of them, that float32 holds; beyond it softmax takes its detour."""
+
+_VALUES = _OFFSET, _SQUARES, _LOW, _HIGH, _SHIFT, _TOTAL, _DOT, _FIRST, _LOWER, _UPPER = tuple(range(10))
+"""What a row gives: its mean; about the mean Σs², the smallest and the largest score; what was taken off before exponentials, their sum,
+their sum times the scores, the first of them; the two scores in the middle."""
+
+
+@dataclass(frozen=True)
+class AttentionRows:
+    """What is kept of each row of attention: float64 (b, h, r) unless said otherwise, NaN where a row does not count or sees nothing."""
+
+    entropy: Tensor
+    maximum: Tensor
+    minimum: Tensor
+    median: Tensor | None
+    """Probabilities. The median of an even number of positions is the mean of the two in the middle."""
+    open: Tensor
+    """int64, how many positions the row may look at; 0 where the row does not count."""
+    mean: Tensor
+    sd: Tensor
+    """Of the row's scores over its open positions (divided by their number)."""
+    first: Tensor
+    """The probability on position 0."""
+    received: Tensor
+    """(b, h, s) Σ over the rows of the probability on each key."""
+    low: Tensor
+    high: Tensor
+    """The smallest and the largest open score."""
+    histogram: Tensor | None
+    """(h, bins) int64, the scores counted between `isoscope.statistics.attention.EDGES`."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What was found as numpy arrays, by name: what `AttentionStatistics.update` takes."""
+        return {name: value.cpu().numpy() for name, value in vars(self).items() if value is not None}
+
+
+def attention_rows(
+    call: Attended, *, counted: Tensor | None = None, rows: Tensor | None = None, median: bool = False, histogram: bool = False
+) -> AttentionRows:
+    """The rows of one call of attention.
+
+    Args:
+        call: what the tap saw.
+        counted: (b, t) bool, False where a row is padding; all rows if None.
+        rows: (r,) the query rows to use; all if None.
+        median: also the median of each row, which costs as much as all the rest.
+        histogram: also count the scores of each head.
+    """
+    with torch.inference_mode():
+        kept = _Kept(call, len(rows) if rows is not None else call.query.shape[2], median, histogram)
+        for i in range(call.query.shape[0]):
+            chosen = torch.arange(call.query.shape[2], device=call.query.device) if rows is None else rows.to(call.query.device)
+            place = None
+            if counted is not None and not bool((here := counted[i].to(chosen.device)[chosen]).all()):
+                place = here.nonzero()[:, 0]
+                chosen = chosen[place]
+            if len(chosen):
+                kept.add(i, place, _Item.of(call, i, None if rows is None and place is None else chosen, kept.keys))
+        return kept.rows()
+
+
+def without(call: Attended, *, mean_query: Tensor | None = None, dimensions: Tensor | None = None) -> Attended:
+    """The same attention with a part of its queries removed: how sharp it would be without that part.
+
+    Args:
+        call: what the tap saw. Its bias and its mask stay; scores that the model wrote out do not.
+        mean_query: (h, e) the mean query of each head, which is subtracted.
+        dimensions: (h, n) the dimensions of each head that are set to zero.
+    """
+    query = call.query
+    if mean_query is not None:
+        query = query - mean_query.to(query)[None, :, None]
+    if dimensions is not None:
+        stays = query.new_ones(query.shape[1], query.shape[3]).scatter_(1, dimensions.to(query.device), 0.0)
+        query = query * stays[None, :, None]
+    return replace(call, query=query, scores=None)
+
+
+@dataclass(frozen=True)
+class _Item:
+    """One sequence of a call: its counted rows, and the keys that any of them may see."""
+
+    query: Tensor  # (h, m, e)
+    key: Tensor  # (h_k, n, e) about their mean, times the scale
+    mean: Tensor | None  # (h_k, e) that mean, times the scale; None where few rows are wanted: then the queries are scaled
+    scores: Tensor | None  # (h, t, s), of all rows and keys
+    bias: Tensor | None  # (1 or h, 1 or m, n)
+    open: Tensor | None  # (1 or h, m, n) bool; None where all is open
+    closes: bool  # whether the bias, or the scores, close positions too
+    rows: Tensor | None  # (m,) which rows these are, where some are left out
+    columns: Tensor | None  # (n,) which keys
+
+    @classmethod
+    def of(cls, call: Attended, i: int, rows: Tensor | None, room: Tensor) -> _Item:
+        """The sequence numbered i, cut to these rows and to the keys that are open at all; its keys are put in the room."""
+        query, key = (part if part.dtype == room.dtype else part.to(room.dtype) for part in (call.query[i], call.key[i]))
+        query = query if rows is None else query[:, rows]
+        scores = None if call.scores is None else call.scores[i]
+        mask = _cut(call.mask, i, rows, key.shape[1])
+        bias = _cut(call.bias, i, rows, key.shape[1]) if scores is None else None
+        additive = bias if scores is None else scores
+        closes = additive is not None and bool(additive.amin() <= CLOSED)
+        if closes and bias is not None and len(bias) == 1:  # a float mask, as a rule: what it closes is the same for all heads
+            shut = bias <= CLOSED
+            mask, closes = ~shut if mask is None else mask & ~shut, False
+            bias = bias.masked_fill(shut, 0.0)
+            bias = bias if bool(bias.any()) else None
+        columns = None
+        if mask is not None:
+            seen = mask.flatten(0, 1).any(0)  # a key that no row sees is left out, and what it holds with it
+            columns = None if bool(seen.all()) else seen.nonzero()[:, 0]
+            if columns is not None:
+                key, mask = key[:, columns], mask[..., columns]
+                bias = None if bias is None else bias[..., columns]
+            mask = None if bool(mask.all()) else mask.expand(-1, query.shape[1], -1)
+        if FEW * query.shape[1] <= key.shape[1]:
+            return cls(query * call.scale, key, None, scores, bias, mask, closes, rows, columns)
+        mean = key.mean(1) if key.shape[1] else key.sum(1)
+        keys = torch.sub(key, mean[:, None], out=room[: key.numel()].view(key.shape)).mul_(call.scale)
+        return cls(query, keys, mean * call.scale, scores, bias, mask, closes, rows, columns)
+
+    def block(self, j: int, at: slice, between: slice, out: Tensor, offset: Tensor, *, alone: bool) -> None:
+        """The scores of head j in these rows and between these keys, about `offset`, which is what the mean key adds to a row.
+
+        `alone` says that no other thread works on another head meanwhile, so that torch may use them all.
+        """
+        if self.scores is not None:
+            out.copy_(self.given(j, at)[:, between])
+            offset.zero_()
+            return
+        own = j // (len(self.query) // len(self.key))
+        query, key, mean = self.query[j, at], self.key[own, between], None if self.mean is None else self.mean[own]
+        if alone:
+            torch.mm(query, key.T, out=out)
+        else:
+            np.matmul(query.numpy(), key.numpy().T, out=out.numpy())
+        if mean is None:
+            offset.zero_()
+        elif alone:
+            torch.mv(query, mean, out=offset)
+        else:
+            np.matmul(query.numpy(), mean.numpy(), out=offset.numpy())
+        if self.bias is not None:
+            bias = self.bias[j if len(self.bias) > 1 else 0]
+            part = bias[at if len(bias) > 1 else slice(None), between]
+            np.add(out.numpy(), part.numpy(), out=out.numpy()) if not alone else out.add_(part)
+
+    def given(self, j: int, at: slice) -> Tensor:
+        """(m, n) the scores that the model gave for these rows of head j."""
+        assert self.scores is not None
+        part = self.scores[j, at] if self.rows is None else self.scores[j][self.rows[at]]
+        return part if self.columns is None else part[:, self.columns]
+
+    @property
+    def alike(self) -> bool:
+        """Whether all heads may see the same."""
+        return not self.closes and (self.open is None or len(self.open) == 1)
+
+    def opened(self, j: int, at: slice) -> Tensor | None:
+        """(m, n) bool, what these rows of head j may see; None where that is everything."""
+        seen = None if self.open is None else self.open[j if len(self.open) > 1 else 0, at]
+        if self.closes:
+            part = (self.given(j, at) if self.bias is None else self.bias[j, at if self.bias.shape[1] > 1 else slice(None)]) > CLOSED
+            seen = part.expand(at.stop - at.start, -1) if seen is None else seen & part
+        return seen
+
+
+def _cut(part: Tensor | None, i: int, rows: Tensor | None, keys: int) -> Tensor | None:
+    """What belongs to sequence i of what broadcasts to (b, h, t, s), cut to these rows; of heads and rows that are alike only one."""
+    if part is None:
+        return None
+    part = part.reshape((1,) * (4 - part.dim()) + part.shape)
+    part = part[i if len(part) > 1 else 0]
+    for axis in (0, 1):
+        if part.stride(axis) == 0:
+            part = part.narrow(axis, 0, 1)
+    part = part if rows is None or part.shape[1] == 1 else part[:, rows]
+    return part.expand(-1, -1, keys)
+
+
+@dataclass(frozen=True)
+class _Window:
+    """What the rows of a block may see: the keys from the first to the last that any of them sees, and what is closed among those."""
+
+    seen: Tensor | None  # (m, n) bool, as it was given
+    between: slice
+    count: Tensor | int  # (m,) open keys of each row, or of all
+    edge: slice | None = None  # the columns, from `between`'s start, in which anything is closed
+    spans: tuple[np.ndarray, np.ndarray] | None = None  # (m,) from and to which column each row sees, where that is in one piece
+
+    @classmethod
+    def of(cls, seen: Tensor | None, m: int, n: int) -> _Window:
+        """The window of (m, n) bool, or of m rows and n keys where all is open."""
+        if seen is None:
+            return cls(None, slice(0, n), n, spans=(np.zeros(m, dtype=np.int64), np.full(m, n)))
+        held = seen.cpu().numpy()  # numpy finds first and last in a row of bools several times quicker than torch
+        columns = np.flatnonzero(held.any(0))
+        if not len(columns):
+            return cls(seen, slice(0, 0), 0)
+        between = slice(int(columns[0]), int(columns[-1]) + 1)
+        held = held[:, between]
+        width = held.shape[1]
+        mixed = np.flatnonzero(~held.all(0))
+        if not len(mixed):
+            return cls(seen, between, width, spans=(np.zeros(m, dtype=np.int64), np.full(m, width)))
+        edge = slice(int(mixed[0]), int(mixed[-1]) + 1)
+        count, start = held.sum(1), held.argmax(1)
+        stop = np.where(count > 0, width - held[:, ::-1].argmax(1), start)
+        spans = (start, stop) if bool((stop - start == count).all()) else None
+        return cls(seen, between, torch.from_numpy(count).to(seen.device), edge, spans=spans)
+
+    @cached_property
+    def caps(self) -> dict[float, Tensor]:
+        """(m, edge) what fills closed positions, by value."""
+        assert self.seen is not None
+        part = self.seen[:, self.between][:, self.edge]
+        whole = torch.full(part.shape, torch.inf, device=part.device)
+        return {
+            0.0: part.to(torch.float32),
+            SAFE[0]: whole.masked_fill(~part, SAFE[0]),
+            torch.inf: (-whole).masked_fill_(~part, torch.inf),
+        }
+
+    def fill(self, s: Tensor, value: float) -> None:
+        """Put a value in the place of closed scores: by products, minima and maxima, which are several times quicker than a masked fill."""
+        if self.edge is None:
+            return
+        part, cap = s[:, self.edge], self.caps[value].to(s.dtype)
+        if value == 0:
+            part.mul_(cap)
+        elif value < 0:
+            torch.minimum(part, cap, out=part)
+        else:
+            torch.maximum(part, cap, out=part)
+
+
+@lru_cache(maxsize=1)
+def compiled() -> Callable[..., None] | None:
+    """The compiled kernel, where numba is installed."""
+    try:
+        from isoscope.models.attention_fused import fused
+    except (ImportError, RuntimeError):  # no numba, or no folder in which it may keep what it compiled
+        return None
+    return cast("Callable[..., None]", fused)
+
+
+@lru_cache(maxsize=1)
+def _pool(workers: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(workers, thread_name_prefix="attention")
+
+
+class _Kept:
+    """What is found of the rows of a call, and room for one block of scores and one of exponentials."""
+
+    def __init__(self, call: Attended, r: int, median: bool, histogram: bool) -> None:
+        b, h, _, _ = call.query.shape
+        s, device = call.key.shape[2], call.query.device
+        like: dict[str, Any] = {"dtype": torch.float64 if call.query.dtype == torch.float64 else torch.float32, "device": device}
+        self.fused = compiled() if device.type == "cpu" and like["dtype"] == torch.float32 else None
+        threads = torch.get_num_threads() if device.type == "cpu" else 1
+        # Compiled, every thread has heads of its own; otherwise torch has all threads work on one.
+        self.workers = threads if self.fused is not None else 1
+        size = BLOCK * threads // self.workers if device.type == "cpu" else LARGE_BLOCK
+        self.step = max(size // max(s, 1), 1)
+        self.rooms = torch.empty((self.workers, 2, min(self.step, r) * s), **like)
+        self.keys = torch.empty(call.key[0].numel(), **like)
+        self.ones = torch.ones(s, **like)
+        self.values = torch.full((len(_VALUES) if median else _LOWER, b, h, r), torch.nan, **like)
+        self.open = torch.zeros((b, h, r), dtype=torch.int64, device=device)
+        self.received = torch.zeros((b, h, s), **like)
+        self.counts = np.zeros((h, len(EDGES) - 1), dtype=np.int64) if histogram else None
+
+    def add(self, i: int, place: Tensor | None, item: _Item) -> None:
+        """Reduce the rows of sequence i; `place` says which of the rows they are, where they are not all."""
+        h, m, _ = item.query.shape
+        n = item.key.shape[1]
+        values, is_open = self.values[:, i], self.open[i]
+        if place is not None:
+            values, is_open = values.new_full((len(values), h, m), torch.nan), is_open.new_zeros((h, m))
+        received = self.received[i] if item.columns is None else self.received.new_zeros((h, n))
+        blocks = [slice(start, min(start + self.step, m)) for start in range(0, m, self.step)]
+        shared = [_Window.of(item.opened(0, at), at.stop - at.start, n) for at in blocks] if item.alike else None
+        leads = n > 0 and (item.columns is None or int(item.columns[0]) == 0)
+        single = item.scores is not None or (item.bias is not None and item.bias.dtype != torch.float32)
+        workers = 1 if single else min(self.workers, h)
+
+        def work(first: int) -> None:
+            with torch.inference_mode():
+                for j in range(first, h, workers):
+                    for number, at in enumerate(blocks):
+                        window = shared[number] if shared is not None else _Window.of(item.opened(j, at), at.stop - at.start, n)
+                        is_open[j, at] = window.count
+                        if window.between.stop > window.between.start:
+                            self.block(item, j, at, window, values[:, j, at], received[j, window.between], self.rooms[first], workers == 1)
+                            if not leads or window.between.start:
+                                values[_FIRST, j, at] = 0.0
+
+        if workers == 1:
+            work(0)
+        else:
+            with one_thread():
+                list(_pool(workers).map(work, range(workers)))
+        if place is not None:
+            self.values[:, i, :, place], self.open[i, :, place] = values, is_open
+        if item.columns is not None:
+            self.received[i, :, item.columns] = received
+
+    def block(self, item: _Item, j: int, at: slice, window: _Window, values: Tensor, received: Tensor, room: Tensor, alone: bool) -> None:
+        """One block of rows of head j: its scores, what is found of them, and what its keys receive."""
+        m, width = at.stop - at.start, window.between.stop - window.between.start
+        s, e = room[:, : m * width].view(2, m, width).unbind()
+        found = values.new_empty((len(values), m))
+        item.block(j, at, window.between, s, found[_OFFSET], alone=alone)
+        # With all keys before it and no bias, a row about the mean key has mean zero already.
+        plain = item.mean is not None and item.scores is None and item.bias is None
+        centred = plain and window.edge is None and width == item.key.shape[1]
+        if self.fused is not None and window.spans is not None:
+            mass = np.zeros(width, dtype=np.float32)
+            self.fused(s.numpy(), *window.spans, centred, found.numpy(), mass)
+            received += torch.from_numpy(mass)
+        else:
+            self.reduce(s, e, found, window, centred=centred)
+            weights = found[_TOTAL].reciprocal()
+            received += torch.mv(e.T, weights if window.edge is None else weights.nan_to_num_(posinf=0.0))
+        if self.counts is not None:
+            torch.add(s, found[_OFFSET][:, None], out=e)
+            self.counts[j] += score_counts((e if window.seen is None else e[window.seen[:, window.between]]).cpu().numpy())
+        if len(found) > _LOWER:
+            window.fill(s, torch.inf)
+            _middle(s, found[_LOWER], found[_UPPER], window.count)
+        values.copy_(found)
+
+    def reduce(self, s: Tensor, e: Tensor, out: Tensor, window: _Window, *, centred: bool) -> None:
+        """One block of scores: `s` becomes the scores about their mean, `e` their exponentials.
+
+        Args:
+            s: (m, n) scores; 0 where closed, in the end.
+            e: (m, n) room; 0 where closed.
+            out: (values, m) what is found.
+            window: what is open.
+            centred: whether the scores of each row have mean zero.
+        """
+        if not centred:
+            window.fill(s, 0.0)
+            mean = s.sum(1) / (window.count if isinstance(window.count, int) else window.count.clamp(min=1))
+            s -= mean[:, None]
+            out[_OFFSET].add_(mean)
+        window.fill(s, torch.inf)
+        torch.amin(s, 1, out=out[_LOW])
+        window.fill(s, SAFE[0])
+        torch.amax(s, 1, out=out[_HIGH])
+        if float(out[_HIGH].max()) <= SAFE[1] and float(out[_LOW].min()) >= SAFE[0]:
+            out[_SHIFT].zero_()
+            torch.exp(s, out=e)
+            window.fill(e, 0.0)
+            torch.mv(e, self.ones[: e.shape[1]], out=out[_TOTAL])
+        else:
+            torch.softmax(s, 1, out=e)
+            window.fill(e, 0.0)
+            torch.sub(out[_HIGH], e.amax(1).log_(), out=out[_SHIFT])
+            out[_TOTAL].fill_(1.0)
+        window.fill(s, 0.0)
+        out[_FIRST] = e[:, 0]
+        _dot(e, s, out[_DOT])
+        _dot(s, s, out[_SQUARES])
+
+    def rows(self) -> AttentionRows:
+        """What was found, as the numbers that are wanted."""
+        values = self.values.double()
+        offset, squares, low, high, shift, total, dot, first = values[:_LOWER]
+        values = values.masked_fill_(self.open == 0, torch.nan)
+        lse = shift + total.log()
+        median = torch.exp(values[_LOWER:] - lse).mean(0) if len(values) > _LOWER else None
+        return AttentionRows(
+            entropy=(lse - dot / total).clamp_(min=0.0),
+            maximum=torch.exp(high - lse).clamp_(max=1.0),
+            minimum=torch.exp(low - lse).clamp_(max=1.0),
+            median=median,
+            open=self.open,
+            mean=offset,
+            sd=(squares / self.open).sqrt_(),
+            first=first / total,
+            received=self.received.double(),
+            low=low + offset,
+            high=high + offset,
+            histogram=None if self.counts is None else torch.from_numpy(self.counts),
+        )
+
+
+def _dot(a: Tensor, b: Tensor, out: Tensor) -> None:
+    """Σ a·b by row; numpy needs no room for the products."""
+    if a.device.type == "cpu":
+        np.vecdot(a.numpy(), b.numpy(), out=out.numpy())
+    else:
+        torch.linalg.vecdot(a, b, out=out)
+
+
+def _middle(s: Tensor, lower: Tensor, upper: Tensor, count: Tensor | int) -> None:
+    """The two scores in the middle of each row's open ones, the closed ones being infinite. The rows are put in order."""
+    if s.device.type == "cpu":
+        s.numpy().sort(1)
+    else:
+        s.copy_(s.sort(1).values)
+    if isinstance(count, int):
+        lower.copy_(s[:, (count - 1) // 2])
+        upper.copy_(s[:, count // 2])
+    else:
+        for out, k in ((lower, (count - 1) // 2), (upper, count // 2)):
+            out.copy_(s.gather(1, k.clamp(0, s.shape[1] - 1)[:, None])[:, 0])

@@ -1,0 +1,292 @@
+"""What is kept of the rows of attention at one site: sums by head, slice and group of items, and the cloud that metrics read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from isoscope.core import slice as slices
+from isoscope.statistics.cloud import Cloud
+from isoscope.statistics.groups import GROUPS, Groups
+from isoscope.statistics.kernel import Floats, one_thread
+from isoscope.statistics.site_statistics import SiteStatistics
+
+ATTENTION_PARTS = ("attention", "medians", "scores", "queries_keys")
+"""What a metric may read of attention: sums over rows; medians of rows; a histogram of scores; the queries and keys behind them."""
+
+ROW_SUMS = (
+    "rows",
+    "entropy",
+    "many",  # rows that see more than one position
+    "normalised",  # of those, entropy over the logarithm of their number
+    "log_open",
+    "share",  # Σ 1/open, what every position of a uniform row gets
+    "maximum",
+    "minimum",
+    "median",
+    "mean",  # of a row's scores
+    "mean2",
+    "sd",
+    "variance",
+    "open",  # scores counted
+    "score",
+    "score2",
+    "first",
+)
+"""What is added up over the rows of each head, slice and group."""
+SEQUENCE_SUMS = ("sequences", "rows", "share", "top", "sinks", "highest", "lowest")
+"""What is added up over the sequences of each head and group: how many, their rows, Σ 1/open; what their most attended position
+receives; whether that is more than `SINK` of all; the largest and the smallest probability in any row."""
+SINK = 0.3
+"""A sequence has a sink where one position receives more than this part of all its attention."""
+
+OCTAVES = (-14, 14)
+STEPS = 16
+_SCALE = 2.0 ** np.repeat(np.arange(*OCTAVES), STEPS) * np.tile(1 + np.arange(STEPS) / STEPS, OCTAVES[1] - OCTAVES[0])
+_ABOVE = np.append(_SCALE, 2.0 ** OCTAVES[1])
+EDGES = np.concatenate([-_ABOVE[::-1], _ABOVE])
+"""The edges between which scores are counted: of each sign 16 bins to every doubling from 2⁻¹⁴ to 2¹⁴, and one for what is smaller. What
+lies beyond is counted at the ends."""
+
+
+def score_counts(scores: np.ndarray) -> np.ndarray:
+    """How many scores lie between each two of `EDGES`.
+
+    >>> counts = score_counts(np.array([0.0, 1.0, 1.01, -3e9], dtype=np.float32))
+    >>> int(counts.sum()), int(counts[0]), int(counts[np.searchsorted(EDGES, 1.0)])
+    (4, 1, 2)
+    """
+    bits = np.ascontiguousarray(scores, dtype=np.float32).ravel().view(np.uint32)
+    # The exponent and the first four digits behind the point number the bins.
+    code = ((bits & np.uint32(0x7FFFFFFF)) >> np.uint32(19)).astype(np.int32)
+    bins = len(_ABOVE) - 1
+    np.clip(code - ((127 + OCTAVES[0]) * STEPS - 1), 0, bins, out=code)
+    np.negative(code, out=code, where=(bits >> np.uint32(31)).astype(bool))
+    return np.bincount(code + bins, minlength=2 * bins + 1)
+
+
+class AttentionStatistics:
+    """The rows of attention at one site, by head, slice of the query, and group of items."""
+
+    def __init__(self, h: int, e: int, names: list[str], *, scale: float = 1.0, median: bool = False, histogram: bool = False) -> None:
+        self.h, self.e, self.names, self.scale, self.median = h, e, list(names), scale, median
+        self.sums = np.zeros((h, len(names), GROUPS, len(ROW_SUMS)))
+        self.sequences = np.zeros((h, GROUPS, len(SEQUENCE_SUMS)))
+        self.histogram: np.ndarray | None = np.zeros((h, len(EDGES) - 1), dtype=np.int64) if histogram else None
+
+    def update(self, rows: Mapping[str, np.ndarray], codes: np.ndarray, group: np.ndarray) -> int:
+        """Add the rows of a batch.
+
+        Args:
+            rows: what the kernel found, arrays (b, h, r) by name; `received` is (b, h, s) and `histogram`, if kept, (h, bins).
+            codes: (b, r) the slice of each row as its number in `names`; −1 where a row is padding.
+            group: (b,) the group of each sequence.
+
+        Returns:
+            How many rows hold NaN or infinity. If there are any, nothing was added.
+        """
+        counted = (codes >= 0)[:, None] & (rows["open"] > 0)
+        with np.errstate(invalid="ignore"):
+            bad = counted & ~np.isfinite(rows["entropy"] + rows["mean"] + rows["sd"])
+        if bad.any():
+            return int(bad.sum())
+        values = self._values(rows, counted)
+        with one_thread():
+            for i, g in enumerate(group):
+                member = (codes[i][:, None] == np.arange(len(self.names))).astype(np.float64)
+                self.sums[:, :, g] += (values[:, i] @ member).transpose(1, 2, 0)
+                self.sequences[:, g] += _of_sequence(values[:, i], rows["received"][i])
+        if self.histogram is not None:
+            self.histogram += rows["histogram"]
+        return 0
+
+    def _values(self, rows: Mapping[str, np.ndarray], counted: np.ndarray) -> Floats:
+        """(sums, b, h, r) what each row adds; nothing where it does not count."""
+        n = np.maximum(rows["open"], 1).astype(np.float64)
+        log, variance = np.log(n), rows["sd"] ** 2
+        mean, mean2 = rows["mean"], rows["mean"] ** 2
+        found = {
+            "rows": 1.0,
+            "entropy": rows["entropy"],
+            "many": n > 1,
+            "normalised": rows["entropy"] / np.where(n > 1, log, np.inf),
+            "log_open": log,
+            "share": 1 / n,
+            "maximum": rows["maximum"],
+            "minimum": rows["minimum"],
+            "median": rows["median"] if self.median else 0.0,
+            "mean": mean,
+            "mean2": mean2,
+            "sd": rows["sd"],
+            "variance": variance,
+            "open": n,
+            "score": n * mean,
+            "score2": n * (variance + mean2),
+            "first": rows["first"],
+        }
+        values = np.empty((len(ROW_SUMS), *counted.shape))
+        for place, name in zip(values, ROW_SUMS, strict=True):
+            place[:] = found[name]
+        if not counted.all():
+            values[:, ~counted] = 0.0
+        return values
+
+    @property
+    def filled(self) -> list[str]:
+        """The slices that hold rows."""
+        held = self.sums[..., 0].sum((0, 2)) > 0
+        return [name for name, any_ in zip(self.names, held, strict=True) if any_]
+
+    def cloud(
+        self, policy: str, head: int | None = None, *, queries: SiteStatistics | None = None, keys: SiteStatistics | None = None
+    ) -> AttentionCloud | None:
+        """The rows of a head, or of all heads together, under a policy; None where it leaves none.
+
+        Args:
+            policy: which slices; what is said of whole sequences is of all their rows.
+            head: which head; all if None.
+            queries: the statistics of this head's queries.
+            keys: the statistics of the keys that it looks at.
+        """
+        chosen = [self.names.index(name) for name in slices.select(policy, self.names)]
+        own: slice | list[int] = slice(None) if head is None else [head]
+        sums = self.sums[own][:, chosen].sum((0, 1))
+        if not sums[:, 0].any():
+            return None
+        histogram = None if self.histogram is None else self.histogram[own].sum(0)
+        pair = None if queries is None or keys is None else (queries.cloud(policy), keys.cloud(policy))
+        both = None if pair is None or pair[0] is None or pair[1] is None else (pair[0], pair[1])
+        return AttentionCloud(self.e, sums, self.sequences[own].sum(0), self.median, histogram, both, self.scale)
+
+    def merge(self, other: AttentionStatistics) -> AttentionStatistics:
+        """The statistics of both streams; neither is changed."""
+        merged = AttentionStatistics(self.h, self.e, self.names, scale=self.scale, median=self.median and other.median)
+        merged.sums, merged.sequences = self.sums + other.sums, self.sequences + other.sequences
+        merged.histogram = None if self.histogram is None or other.histogram is None else self.histogram + other.histogram
+        return merged
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything as arrays, by name."""
+        state = {f"slices.{name}": np.array([i]) for i, name in enumerate(self.names)}
+        state |= {"e": np.array([self.e, self.median], dtype=np.int64), "scale": np.array([self.scale])}
+        state |= {"sums": self.sums, "sequences": self.sequences}
+        return state if self.histogram is None else state | {"histogram": self.histogram}
+
+    @classmethod
+    def from_state(cls, state: dict[str, np.ndarray]) -> AttentionStatistics:
+        """The inverse of `state`."""
+        order = {key.removeprefix("slices."): int(value[0]) for key, value in state.items() if key.startswith("slices.")}
+        e, median = (int(value) for value in state["e"])
+        self = cls(len(state["sums"]), e, sorted(order, key=order.__getitem__), scale=float(state["scale"][0]), median=bool(median))
+        self.sums, self.sequences = state["sums"].copy(), state["sequences"].copy()
+        self.histogram = state["histogram"].copy() if "histogram" in state else None
+        return self
+
+
+def _of_sequence(values: Floats, received: np.ndarray) -> Floats:
+    """(h, sums) what one sequence adds, of the rows (sums, h, r) it has."""
+    column = dict(zip(ROW_SUMS, values, strict=True))
+    rows = column["rows"].sum(1)
+    top = received.max(1)
+    lowest = np.where(column["rows"] > 0, column["minimum"], np.inf).min(1, initial=np.inf)
+    found = {
+        "sequences": np.ones(len(rows)),
+        "rows": rows,
+        "share": column["share"].sum(1),
+        "top": top,
+        "sinks": top > SINK * rows,
+        "highest": column["maximum"].max(1, initial=0.0),
+        "lowest": lowest,
+    }
+    return np.where(rows[:, None] > 0, np.stack([found[name] for name in SEQUENCE_SUMS], axis=-1), 0.0)
+
+
+@dataclass
+class AttentionCloud:
+    """The rows of attention of one head under one policy, as the statistics know them: what a metric of attention is a function of."""
+
+    d: int
+    """The head's dimensions."""
+    sums: Floats
+    """(groups, row sums)"""
+    sequences: Floats
+    """(groups, sequence sums)"""
+    median: bool = False
+    histogram: np.ndarray | None = None
+    pair: tuple[Cloud, Cloud] | None = None
+    """The queries and the keys behind the scores."""
+    scale: float = 1.0
+
+    @property
+    def n(self) -> int:
+        """Rows counted."""
+        return round(float(self.sums[:, 0].sum()))
+
+    def has(self, part: str) -> bool:
+        """Whether this part of `ATTENTION_PARTS` was kept."""
+        kept = {"attention": True, "medians": self.median, "scores": self.histogram is not None, "queries_keys": self.pair is not None}
+        return kept.get(part, False)
+
+    def total(self, name: str) -> float:
+        """A sum over rows."""
+        return float(self.sums[:, ROW_SUMS.index(name)].sum())
+
+    def mean(self, name: str) -> float:
+        """A mean over rows."""
+        return self.total(name) / self.n
+
+    @property
+    def queries(self) -> Cloud:
+        """The queries of this head."""
+        assert self.pair is not None
+        return self.pair[0]
+
+    @property
+    def keys(self) -> Cloud:
+        """The keys that this head looks at."""
+        assert self.pair is not None
+        return self.pair[1]
+
+    def of_rows(self, estimate: Callable[[dict[str, Floats]], Floats], bounds: tuple[float, float]) -> tuple[float, float, float]:
+        """A function of the sums over rows, by name: its value and its 95 % interval, by the jackknife over groups of items."""
+        return _jackknife(self.sums, self.sums[:, 0], lambda total: estimate(_named(ROW_SUMS, total)), bounds)
+
+    def of_sequences(self, estimate: Callable[[dict[str, Floats]], Floats], bounds: tuple[float, float]) -> tuple[float, float, float]:
+        """A function of the sums over sequences."""
+        return _jackknife(self.sequences, self.sequences[:, 1], lambda total: estimate(_named(SEQUENCE_SUMS, total)), bounds)
+
+    def of_means(self, estimate: Callable[[Floats, Floats], Floats], bounds: tuple[float, float]) -> tuple[float, float, float]:
+        """A function of the mean query and the mean key."""
+        sides = [side.groups for side in (self.queries, self.keys)]
+        means = self.queries.moments.mean, self.keys.moments.mean
+        value = float(estimate(*means))
+        if sides[0] is None or sides[1] is None:
+            return value, np.nan, np.nan
+        columns = np.concatenate([np.column_stack([side.counts[0, 0], side.sums[0, 0]]) for side in sides if side is not None], axis=1)
+
+        def of(total: Floats) -> Floats:
+            q, k = total[..., : 1 + self.d], total[..., 1 + self.d :]
+            return estimate(q[..., 1:] / q[..., :1], k[..., 1:] / k[..., :1])
+
+        _, low, high = _jackknife(columns, sides[0].counts[0, 0], of, bounds)
+        return value, low, high
+
+
+def _named(names: tuple[str, ...], total: Floats) -> dict[str, Floats]:
+    return dict(zip(names, np.moveaxis(total, -1, 0), strict=True))
+
+
+def _jackknife(
+    sums: Floats, sizes: Floats, estimate: Callable[[Floats], Floats], bounds: tuple[float, float]
+) -> tuple[float, float, float]:
+    """A function of sums over groups (groups, sums), and its interval within bounds."""
+    groups = Groups(sums.shape[1])
+    groups.counts, groups.sums = np.zeros((4, 1, len(sums))), np.zeros((2, 1, *sums.shape))
+    groups.products = np.zeros((2, len(sums), 1, 1))
+    groups.counts[0, 0], groups.sums[0, 0] = sizes, sums
+    with np.errstate(invalid="ignore", divide="ignore"):
+        value = float(estimate(sums.sum(0)))
+        low, high = groups.interval(lambda t: estimate(t.total))
+    return value, max(low, bounds[0]), min(high, bounds[1])

@@ -1,0 +1,307 @@
+"""The statistics of all heads of one site at once: what `SiteStatistics` keeps of each, with an axis for heads and no loop over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import cast
+
+import numpy as np
+
+from isoscope.statistics.groups import Groups
+from isoscope.statistics.kernel import TINY, Block, Floats, namespace, one_thread, to_host
+from isoscope.statistics.sample import Sample
+from isoscope.statistics.second_moment import SecondMoment
+from isoscope.statistics.site_statistics import SiteStatistics
+
+HEAD_GROUPS = 16
+"""Groups of items a head: a model may have hundreds of heads, and 64 groups of each would take a hundred megabytes."""
+HEAD_SAMPLE = 256
+"""Points kept of a head."""
+DENSE = 0.3
+"""A slice of more than this part of a batch is reduced under a mask; a smaller one is gathered first."""
+COUNTS = ("n", "alive", "norm", "norm2")
+"""What is counted of each head: points, those with a direction, Σ‖x‖, Σ‖x‖²."""
+
+
+class Heads:
+    """Moments, groups and a sample of h heads of e dimensions; `split` gives the statistics of each head.
+
+    All heads see the same tokens, so that one sample over the heads side by side is a sample of each.
+    """
+
+    def __init__(self, h: int, e: int, names: list[str], *, groups: int = HEAD_GROUPS, sample: int = HEAD_SAMPLE) -> None:
+        self.h, self.e, self.names = h, e, list(names)
+        k = len(names)
+        self.counts = np.zeros((4, k, groups, h))
+        self.sums = np.zeros((2, k, groups, h, e))  # Σx, Σu
+        self.squared = np.zeros((k, h, e))  # Σu²
+        self.products = np.zeros((2, groups, k, k, h))  # Σ_item S_a·S_b, Σ_item n_a n_b
+        self.units = np.zeros(groups, dtype=np.int64)
+        self.second = [SecondMoments(h, e) for _ in names]
+        self.sample = Sample(h * e, sample) if sample else None
+        self._open: dict[int, tuple[Floats, Floats]] = {}
+
+    def update(self, x: Block, codes: np.ndarray, group: np.ndarray, *, unit: np.ndarray, last: np.ndarray) -> dict[int, int]:
+        """Add points.
+
+        Args:
+            x: (b, h, t, e) float32 or float64.
+            codes: (b, t) the slice of each position as its number in `names`; −1 where it is padding.
+            group: (b,) the group of each sequence.
+            unit: (b,) the item of each sequence.
+            last: (b,) whether this is the last sequence of its item.
+
+        Returns:
+            By slice, how many vectors hold NaN or infinity. If there are any, nothing was added.
+        """
+        b, k = len(codes), len(self.names)
+        found, bad = [], {}
+        for code in (int(code) for code in np.unique(codes) if code >= 0):
+            part = HeadSums.of(x, codes == code)
+            found.append((code, part))
+            if part.nonfinite:
+                bad[code] = part.nonfinite
+        if bad:
+            return bad
+        group = group % len(self.units)
+        directions, alive = np.zeros((b, k, self.h, self.e)), np.zeros((b, k, self.h))
+        for code, part in found:
+            directions[:, code], alive[:, code] = part.directions, part.counts[1]
+            self.squared[code] += part.squared
+            for i, g in enumerate(group):
+                self.counts[:, code, g] += part.counts[:, i]
+                self.sums[0, code, g] += part.total[i]
+                self.sums[1, code, g] += part.directions[i]
+            self.second[code].update(x, codes == code, part.total.sum(0))
+        self._items(directions, alive, group, unit, last)
+        return {}
+
+    def _items(self, directions: Floats, alive: Floats, group: np.ndarray, unit: np.ndarray, last: np.ndarray) -> None:
+        """An item is counted when its last sequence has come."""
+        for i, key in enumerate(int(key) for key in unit):
+            before = self._open.pop(key, None)
+            S, N = (directions[i], alive[i]) if before is None else (directions[i] + before[0], alive[i] + before[1])
+            if not last[i]:
+                self._open[key] = S.copy(), N.copy()
+                continue
+            by_head = S.transpose(1, 0, 2)  # (h, slices, e)
+            self.products[0, group[i]] += (by_head @ by_head.transpose(0, 2, 1)).transpose(1, 2, 0)
+            self.products[1, group[i]] += N[:, None] * N[None]
+            self.units[group[i]] += 1
+
+    def draw(self, x: Block, hashes: np.ndarray, item: np.ndarray, index: np.ndarray, codes: np.ndarray) -> None:
+        """Offer the points (b, h, t, e) to the sample, with (b, t) hash, index and slice, and (b,) item."""
+        if self.sample is None:
+            return
+        b, t = codes.shape
+        rows = x.swapaxes(1, 2).reshape(b * t, self.h * self.e)
+        self.sample.update(rows, hashes.ravel(), np.repeat(item, t), index.ravel(), codes.ravel())
+
+    def split(self) -> list[SiteStatistics]:
+        """The statistics of each head."""
+        return [self._head(j) for j in range(self.h)]
+
+    def _head(self, j: int) -> SiteStatistics:
+        statistics = SiteStatistics(self.e, self.names, second=False, sample=0)
+        for s, moments in enumerate(statistics.moments):
+            n, alive, norm, norm2 = self.counts[:, s, :, j].sum(1)
+            moments.n, moments.zeros, moments.norm, moments.norm2 = round(n), round(n - alive), float(norm), float(norm2)
+            moments.total, moments.directions = self.sums[:, s, :, j].sum(1)
+            moments.squared = self.squared[s, j].copy()
+            moments.second = self.second[s].head(j)
+        groups = Groups(self.e, len(self.names))
+        groups.count = len(self.units)
+        groups.counts, groups.sums = self.counts[..., j].copy(), self.sums[..., j, :].copy()
+        groups.products, groups.units = self.products[..., j].copy(), self.units.copy()
+        groups._open = {key: (S[:, j].copy(), N[:, j].copy()) for key, (S, N) in self._open.items()}
+        statistics.groups = groups
+        if self.sample is not None:
+            statistics.sample = Sample(self.e, self.sample.k)
+            points = self.sample.points[:, j * self.e : (j + 1) * self.e]
+            statistics.sample.update(points, self.sample.hashes, self.sample.unit, self.sample.index, self.sample.slice)
+        return statistics
+
+    @classmethod
+    def joined(cls, parts: list[SiteStatistics]) -> Heads:
+        """The inverse of `split`."""
+        first = parts[0]
+        groups = [part.groups for part in parts if part.groups is not None]
+        samples = [part.sample for part in parts if part.sample is not None]
+        self = cls(len(parts), first.d, first.names, groups=len(groups[0].units), sample=samples[0].k if samples else 0)
+        self.counts = np.stack([part.counts for part in groups], axis=-1)
+        self.sums = np.stack([part.sums for part in groups], axis=-2)
+        self.products = np.stack([part.products for part in groups], axis=-1)
+        self.units = groups[0].units.copy()
+        self.squared = np.stack([[moments.squared for moments in part.moments] for part in parts], axis=1)
+        self.second = [
+            SecondMoments.joined([second for part in parts if (second := part.moments[s].second) is not None])
+            for s in range(len(first.names))
+        ]
+        for key in groups[0]._open:
+            S, N = zip(*(part._open[key] for part in groups), strict=True)
+            self._open[key] = np.stack(S, axis=1), np.stack(N, axis=1)
+        if samples and self.sample is not None:
+            points = np.concatenate([part.points for part in samples], axis=1)
+            self.sample.update(points, samples[0].hashes, samples[0].unit, samples[0].index, samples[0].slice)
+        return self
+
+
+@lru_cache(maxsize=1)
+def compiled() -> Callable[..., int] | None:
+    """The sums in one pass, where numba is installed."""
+    try:
+        from isoscope.statistics.heads_fused import fused
+    except (ImportError, RuntimeError):  # no numba, or no folder in which it may keep what it compiled
+        return None
+    return cast("Callable[..., int]", fused)
+
+
+class HeadSums:
+    """What a block adds up to, by sequence and head."""
+
+    def __init__(self, b: int, h: int, e: int) -> None:
+        self.counts = np.zeros((4, b, h))  # as `COUNTS`
+        self.total, self.directions, self.squared = np.zeros((b, h, e)), np.zeros((b, h, e)), np.zeros((h, e))
+        self.nonfinite = 0
+
+    @classmethod
+    def of(cls, x: Block, mask: np.ndarray) -> HeadSums:
+        """The sums of the points (b, h, t, e) where the mask (b, t) is true."""
+        b, h, t, e = x.shape
+        sums = cls(b, h, e)
+        x = x.numpy() if not isinstance(x, np.ndarray) and x.device.type == "cpu" else x
+        fused = compiled() if isinstance(x, np.ndarray) and x.dtype == np.float32 else None
+        if fused is not None:
+            rows = np.ascontiguousarray(x.swapaxes(1, 2))  # as a projection gives them, which takes no copy
+            for i in range(b):
+                counts = np.zeros((4, h))
+                sums.nonfinite += fused(rows[i], mask[i], counts, sums.total[i], sums.directions[i], sums.squared)
+                sums.counts[:, i] = counts
+            return sums
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"), one_thread():
+            for i in range(b):
+                positions = np.flatnonzero(mask[i])
+                if len(positions) <= DENSE * t or not sums._add(i, x[i], mask[i]):
+                    sums._add(i, _taken(x[i], positions))
+        return sums
+
+    def _add(self, i: int, x: Block, mask: np.ndarray | None = None) -> bool:
+        """Add the points (h, m, e) of sequence i where the mask is true; False if what is masked has no length to be divided by."""
+        xp = namespace(x)
+        square = x * x
+        norm2 = np.vecdot(x, x) if xp is np else square.sum(-1)
+        finite = xp.isfinite(norm2)
+        usable = finite & (norm2 > TINY)
+        if not bool(usable.all()):
+            if mask is not None:
+                return False
+            self.nonfinite += int((~finite).sum())
+            inverse = xp.where(usable, norm2, xp.ones_like(norm2)) ** -0.5 * usable
+        else:
+            inverse = norm2**-0.5
+        weight = xp.ones_like(norm2)
+        if mask is not None:
+            weight = weight * (mask if xp is np else xp.as_tensor(mask, device=x.device))
+            inverse, norm2 = inverse * weight, norm2 * weight
+        total = to_host(xp.stack([weight, inverse], 1) @ x)
+        self.total[i], self.directions[i] = total[:, 0], total[:, 1]
+        self.squared += to_host((inverse * inverse)[:, None] @ square)[:, 0]
+        lengths = to_host(norm2)
+        self.counts[:, i] = to_host(weight).sum(1), to_host(inverse > 0).sum(1), np.sqrt(lengths).sum(1), lengths.sum(1)
+        return True
+
+
+def _taken(x: Block, positions: np.ndarray) -> Block:
+    """These positions of (h, m, e)."""
+    return x[:, positions] if isinstance(x, np.ndarray) else x[:, namespace(x).as_tensor(positions, device=x.device)]
+
+
+class SecondMoments:
+    """The second moments of h heads: `SecondMoment` with an axis for heads."""
+
+    def __init__(self, h: int, e: int) -> None:
+        self.h, self.e, self.n, self.step = h, e, 0, 0.0
+        self.held: list[np.ndarray] = []  # (h, m, e), as long as there are no more than e points
+        self.shift: Floats | None = None
+        self.total, self.outer = np.zeros((h, e)), np.zeros((h, e, e))
+
+    def update(self, x: Block, mask: np.ndarray, total: Floats) -> None:
+        """Add the points (b, h, t, e) where the mask (b, t) is true; they add up to `total` (h, e)."""
+        m = int(mask.sum())
+        if m <= DENSE * mask.size:
+            x, mask = _chosen(x, mask), np.ones((1, m), dtype=bool)
+        if self.shift is None and self.n + m <= self.e:
+            rows = x[0] if mask.all() else _chosen(x, mask)[0]
+            self.held.append(np.array(rows if isinstance(rows, np.ndarray) else rows.cpu().numpy()))
+            self.n += m
+            return
+        held, self.held = self.held, []
+        if held:
+            points = np.concatenate(held, axis=1)
+            self.n = 0
+            self._add(points[None], np.ones((1, points.shape[1]), dtype=bool), points.sum(1, dtype=np.float64))
+        self._add(x, mask, total)
+
+    def _add(self, x: Block, mask: np.ndarray, total: Floats) -> None:
+        """Add (b, h, t, e): products about their own mean, which is rounded so that differences are exact, and then about the shift."""
+        m = int(mask.sum())
+        mean = (total / m).astype(np.float32).astype(np.float64)
+        self.shift = mean if self.shift is None else self.shift
+        outer = _products(x, mask, mean)
+        sums, delta = total - m * mean, mean - self.shift
+        self.outer += outer
+        if delta.any():
+            cross = delta[:, :, None] * (sums + m / 2 * delta)[:, None, :]
+            self.outer += cross + cross.swapaxes(1, 2)
+        self.total += sums + m * delta
+        self.n += m
+        self.step = max(self.step, float(np.finfo(outer.dtype).eps))
+
+    def head(self, j: int) -> SecondMoment:
+        """The second moments of one head."""
+        moment = SecondMoment(self.e)
+        moment.n, moment.step = self.n, self.step
+        if self.shift is None:
+            moment.held = [part[j].copy() for part in self.held]
+        else:
+            moment.shift, moment.total, moment.outer = self.shift[j].copy(), self.total[j].copy(), self.outer[j].copy()
+        return moment
+
+    @classmethod
+    def joined(cls, parts: list[SecondMoment]) -> SecondMoments:
+        """The inverse of `head`."""
+        self = cls(len(parts), parts[0].d)
+        self.n, self.step = parts[0].n, parts[0].step
+        if parts[0].outer is None:
+            self.held = [np.stack([np.concatenate(part.held) for part in parts])] if self.n else []
+            return self
+        self.shift = np.stack([part.shift for part in parts if part.shift is not None])
+        self.total = np.stack([part.total for part in parts])
+        self.outer = np.stack([part.outer for part in parts if part.outer is not None])
+        return self
+
+
+def _chosen(x: Block, mask: np.ndarray) -> Block:
+    """(1, h, m, e), the points (b, h, t, e) where the mask (b, t) is true."""
+    rows = x.swapaxes(1, 2)
+    b, t = np.nonzero(mask)
+    if not isinstance(x, np.ndarray):
+        b, t = (namespace(x).as_tensor(where, device=x.device) for where in (b, t))
+    return rows[b, t].swapaxes(0, 1)[None]
+
+
+def _products(x: Block, mask: np.ndarray, mean: Floats) -> np.ndarray:
+    """Σ(x−c)(x−c)ᵀ of each head over the points where the mask is true, in their precision: sequence by sequence, in one room."""
+    if isinstance(x, np.ndarray):
+        y = np.where(mask[:, None, :, None], x - mean[:, None].astype(x.dtype), 0)
+        return np.asarray((y.swapaxes(2, 3) @ y).sum(0))
+    xp = namespace(x)
+    centre = xp.as_tensor(mean, dtype=x.dtype, device=x.device)[:, None]
+    y, outer = xp.empty_like(x[0], memory_format=xp.contiguous_format), x.new_zeros((len(mean), x.shape[3], x.shape[3]))
+    for i, row in enumerate(x):
+        xp.sub(row, centre, out=y)
+        if not mask[i].all():
+            y.index_fill_(1, xp.as_tensor(np.flatnonzero(~mask[i]), device=x.device), 0)
+        xp.baddbmm(outer, y.swapaxes(1, 2), y, out=outer)
+    return np.asarray(outer.cpu().numpy())

@@ -1,0 +1,516 @@
+"""Attention of every architecture: what the tap gives is what another model with the same weights writes out, and nothing is changed."""
+
+import copy
+import dataclasses
+import itertools
+import weakref
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from isoscope.core.errors import IsoscopeError
+from isoscope.models.attention import Attended, AttentionTap
+from isoscope.models.attention_rows import attention_rows
+from isoscope.models.family import Stack, families
+from isoscope.models.load import load
+from isoscope.models.reference import resolve
+from isoscope.models.tap import Tap
+from isoscope.sources import open_source
+from tests.models.brute_attention import NORMED, Reference, eager, references
+from tests.models.zoo import ZOO, build, clips, images
+
+BY_TITLE = {small.title: small for small in ZOO}
+WITHOUT = tuple(title for family in families() for title in family.without_attention)
+ATTENDING = [title for title in BY_TITLE if title not in WITHOUT]
+ROTARY = {"ModernBERT", "GPT-J", "GPT-NeoX (Pythia)", "Llama", "Falcon", "Qwen2", "Qwen3", "Gemma", "Gemma 2", "OLMo", "OLMo 2"}
+CLOSE = {"rtol": 1e-5, "atol": 1e-5}
+ROUGH = {"rtol": 5e-5, "atol": 5e-5}
+"""Of Swin v2, which takes 200 from the scores between windows: about a mean of −100 float32 has fewer digits."""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory, texts):
+    folder = tmp_path_factory.mktemp("data")
+    paragraphs = [part for part in texts.read_text("utf-8").split("\n\n") if part.strip()]
+    (folder / "short.txt").write_text("\n\n".join(paragraphs[:8]), "utf-8")
+    for name in ("speech", "images"):
+        (folder / name).mkdir()
+    return {"text": folder / "short.txt", "speech": clips(folder / "speech"), "images": images(folder / "images")}
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory, data):
+    """`seen(title)`: the calls of one forward pass, what the untapped and the tapped model gave, and the reference's attentions."""
+    made = {}
+
+    def see(title):
+        if title not in made:
+            small = BY_TITLE[title]
+            folder = build(small, tmp_path_factory.mktemp("zoo") / f"small-{len(made)}")
+            loaded = load(resolve(str(folder)))
+            arguments = _arguments(loaded, str(data[loaded.family.source]))
+            calls, outputs = _watched(loaded.family.stacks(loaded.base), lambda: loaded.base(**arguments))
+            reference = references(small, eager(small, folder), arguments) if title not in WITHOUT else []
+            made[title] = calls, outputs, reference
+        return made[title]
+
+    return see
+
+
+def _watched(stacks, run):
+    """The calls of one forward pass, and what the untapped and the tapped model give."""
+    calls = []
+    tap = Tap(stacks, lambda site, state: None)
+    with torch.inference_mode():
+        plain = run()
+        tap.begin()
+        with tap.attached(), AttentionTap(tap.running, lambda call: calls.append(_kept(call))):
+            tapped = run()
+    return calls, (plain, tapped)
+
+
+def _arguments(loaded, source):
+    """A batch of three pieces, of different sizes where these may share a batch; CANINE's are longer than a chunk."""
+    lengths = {"canine": 200, "byt5": 40}
+    reader = loaded.family.reader(loaded, lengths.get(loaded.family.name, 20 if loaded.family.source == "text" else None))
+    items = itertools.islice(open_source(source, None, loaded.family.source).items(), 8)
+    pieces = [piece for item in items for piece in reader.pieces(item.content)]
+    alike = [piece for piece in pieces if reader.pads or piece.data.shape == pieces[0].data.shape]
+    chosen = sorted(alike[:8], key=lambda piece: piece.size)
+    return reader.feed(list({id(piece): piece for piece in (chosen[0], chosen[len(chosen) // 2], chosen[-1])}.values())).arguments
+
+
+def _kept(call):
+    """What a call held, copied: models write over it."""
+    held = {field.name: getattr(call, field.name) for field in dataclasses.fields(call)}
+    copies = {id(value): value.clone() for value in held.values() if isinstance(value, torch.Tensor)}
+    return dataclasses.replace(call, **{name: copies[id(value)] for name, value in held.items() if id(value) in copies})
+
+
+def scores_of(call: Attended) -> torch.Tensor:
+    """(b, h, t, s) scale · q kᵀ + bias in float64, closed positions at −∞."""
+    key = call.key.double().repeat_interleave(call.query.shape[1] // call.key.shape[1], 1)
+    scores = call.scale * (call.query.double() @ key.mT)
+    scores = scores if call.bias is None else scores + call.bias.double()
+    return scores if call.mask is None else scores.masked_fill(~call.mask, -torch.inf)
+
+
+def points(x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    """(n, h, e) of the positions `at` (b, t)."""
+    return x.double().transpose(1, 2)[at]
+
+
+def compare(calls: list[Attended], reference: list[Reference]) -> None:
+    """Sites, scores, masks, weights, queries and keys, call by call."""
+    assert [(call.site.stack, call.site.kind, call.site.layer) for call in calls] == [one.site for one in reference]
+    for call, one in zip(calls, reference, strict=True):
+        where = call.site.label
+        scores = scores_of(call)
+        assert scores.shape == one.scores.shape, where
+        assert torch.equal(scores > -torch.inf, one.open), where
+        torch.testing.assert_close(scores[one.open], one.scores[one.open], **CLOSE, msg=lambda text, w=where: f"scores {w}: {text}")
+        seeing = one.open.any(-1)
+        weights = scores.softmax(-1)[seeing]
+        torch.testing.assert_close(weights, one.weights.double()[seeing], **CLOSE, msg=lambda text, w=where: f"weights {w}: {text}")
+        if call.scores is not None:
+            torch.testing.assert_close(call.scores.double()[one.open], one.scores[one.open], **CLOSE)
+        for name, ours, theirs, at in (
+            ("queries", call.plain_query, one.query, one.seeing),
+            ("keys", call.plain_key, one.key, one.seen),
+        ):
+            assert ours.shape == theirs.shape, f"{name} {where}"
+            torch.testing.assert_close(points(ours, at), points(theirs, at), **CLOSE, msg=lambda text, w=f"{name} {where}": f"{w}: {text}")
+
+
+@pytest.mark.parametrize("title", ATTENDING)
+def test_every_architecture_attends_as_its_eager_twin(title, seen):
+    calls, _, reference = seen(title)
+    assert reference
+    compare(calls, reference)
+
+
+@pytest.mark.parametrize("title", BY_TITLE)
+def test_a_tapped_model_computes_the_same_bit_for_bit(title, seen):
+    _, (plain, tapped), _ = seen(title)
+    compared = [name for name, value in plain.items() if isinstance(value, torch.Tensor) and torch.equal(value, tapped[name])]
+    assert compared == [name for name, value in plain.items() if isinstance(value, torch.Tensor)]
+    assert compared
+
+
+def test_what_the_small_models_show(seen):
+    """The cases that matter are there: rotary, grouped queries, padding, causal rows, several calls at one site."""
+    turned = {title for title in ATTENDING if any(call.plain_query is not call.query for call in seen(title)[0])}
+    assert turned == ROTARY
+    assert all(call.plain_key is not call.key for title in ROTARY for call in seen(title)[0])
+    assert all(call.plain_key is call.key for title in set(ATTENDING) - ROTARY for call in seen(title)[0])
+    for title in ("Llama", "Falcon", "Qwen2", "Qwen3", "Gemma", "Gemma 2", "OLMo", "OLMo 2"):
+        assert [(call.query.shape[1], call.key.shape[1]) for call in seen(title)[0]] == [(4, 2)] * 3
+    for title in ("BERT", "T5", "BART", "DeBERTa-v2", "CharacterBERT", "GPT-2", "Falcon", "GPT-J"):
+        opened = seen(title)[2][0].open
+        assert not opened[0].all()  # the shortest piece of the batch
+        assert opened[-1].all() == (title not in ("GPT-2", "Falcon", "GPT-J"))
+    sites = [call.site.label for call in seen("CANINE-s")[0]]
+    assert sites.count("characters.attention.1") > 1
+
+
+@pytest.mark.parametrize("title", WITHOUT)
+def test_a_network_without_attention_gives_none(title, seen):
+    assert seen(title)[0] == []
+
+
+@pytest.mark.parametrize("title", ATTENDING)
+def test_a_tap_one_head_off_is_seen(title, seen):
+    """The comparison can fail: with the queries of the next head it does, where there is a next head, and by their scores alone too."""
+    calls, _, reference = seen(title)
+    rolled = [dataclasses.replace(call, query=call.query.roll(1, 1), plain_query=call.plain_query.roll(1, 1)) for call in calls]
+    scores = [dataclasses.replace(call, query=call.query.roll(1, 1), scores=None) for call in calls]
+    assert max(call.query.shape[1] for call in calls) > 1
+    for shifted in (rolled, scores):
+        with pytest.raises(AssertionError):
+            compare(shifted, reference)
+
+
+@pytest.mark.parametrize("title", ATTENDING)
+def test_rows_of_attention_equal_brute_force(title, seen):
+    """Entropy, largest, median and smallest weight of every row, over its open positions."""
+    calls, _, reference = seen(title)
+    for call, one in zip(calls, reference, strict=True):
+        rows = attention_rows(call, median=True)
+        p = one.scores.masked_fill(~one.open, -torch.inf).softmax(-1)
+        seeing = one.open.any(-1)
+        assert torch.equal(rows.open.expand(seeing.shape), one.open.sum(-1))
+        expected = {
+            "entropy": -torch.xlogy(p, p).sum(-1),
+            "maximum": p.amax(-1),
+            "median": p.masked_fill(~one.open, torch.nan).nanquantile(0.5, -1),
+            "minimum": p.masked_fill(~one.open, 2).amin(-1),
+        }
+        near = ROUGH if title == "Swin v2" else CLOSE
+        for name, values in expected.items():
+            found = getattr(rows, name).double()[seeing]
+            torch.testing.assert_close(found, values[seeing], **near, msg=lambda text, n=name: f"{n}: {text}")
+
+
+@pytest.mark.parametrize("title", ATTENDING)
+def test_the_mean_query_is_the_projection_of_the_mean_input(title, seen):
+    """Paper 1, equation 1: Q̄ = W_Q·mean(x) + b_Q, and K̄ likewise; where a norm lies behind the projection, the mean of its results."""
+    calls, _, reference = seen(title)
+    for call, one in zip(calls, reference, strict=True):
+        torch.testing.assert_close(points(call.plain_query, one.seeing).mean(0), one.mean_query, **CLOSE)
+        torch.testing.assert_close(points(call.plain_key, one.seen).mean(0), one.mean_key, **CLOSE)
+
+
+def test_only_a_norm_behind_the_projection_breaks_equation_1(seen):
+    """Of the architectures that are named as normed, W·mean(x) + b is not the mean: the exception is needed, and only there."""
+    assert set(ATTENDING) > NORMED
+    for title in NORMED:
+        calls, _, reference = seen(title)
+        norms = [points(call.plain_query, one.seeing).norm(dim=-1) for call, one in zip(calls, reference, strict=True)]
+        assert all((norm.std(0) < 0.3 * norm.mean(0)).all() for norm in norms), title
+
+
+@pytest.mark.parametrize("title", ATTENDING)
+def test_removing_the_mean_key_changes_no_weight(title, seen):
+    """Reference §2.14: what the mean key adds to a row is the same for all of its positions."""
+    for call in seen(title)[0]:
+        centred = dataclasses.replace(call, key=(call.key.double() - call.key.double().mean((0, 2), keepdim=True)), scores=None)
+        before, after = scores_of(call), scores_of(centred)
+        seeing = (before > -torch.inf).any(-1)
+        torch.testing.assert_close(after.softmax(-1)[seeing], before.softmax(-1)[seeing], **CLOSE)
+        assert (before - after)[before > -torch.inf].abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("title", ATTENDING)
+def test_the_variance_within_rows_splits_into_drift_and_spread(title, seen):
+    """Reference §2.14, of each head: mean over rows of the variance of q·k = Q̄ᵀΣ_KQ̄ + tr(Σ_QΣ_K)."""
+    for call in seen(title)[0]:
+        q = call.query.double()[0]
+        k = call.key.double()[0].repeat_interleave(len(q) // call.key.shape[1], 0)
+        within = (call.scale * q @ k.mT).var(-1, correction=0).mean(-1)
+        mean, spread, keys = q.mean(1), _covariance(q), _covariance(k)
+        drift = torch.einsum("he,hef,hf->h", mean, keys, mean)
+        torch.testing.assert_close(within, call.scale**2 * (drift + torch.einsum("hef,hfe->h", spread, keys)), **CLOSE)
+
+
+def _covariance(x):
+    """(h, e, e) of the rows of each head."""
+    centred = x - x.mean(1, keepdim=True)
+    return centred.mT @ centred / x.shape[1]
+
+
+class Block(nn.Module):
+    """A hand-written block: `attend(self, q, k)` gives weights (b, h, t, s) for queries and keys (b, t, h · e)."""
+
+    def __init__(self, attend, heads=3, width=12, keys=12):
+        super().__init__()
+        self.attend, self.heads = attend, heads
+        self.q, self.k, self.v = nn.Linear(width, width), nn.Linear(width, keys), nn.Linear(width, width)
+        self.router = nn.Linear(width, 2)
+
+    def forward(self, x):
+        weights = self.attend(self, self.q(x), self.k(x))
+        mixed = (weights @ _split(self.v(x), self.heads)).transpose(1, 2).flatten(2)
+        return x + mixed * functional.softmax(self.router(x), -1)[..., :1]  # a softmax without a product is no attention
+
+
+class Model(nn.Module):
+    """Blocks, and attention that is outside of them: over a learned pooling query."""
+
+    def __init__(self, *blocks):
+        super().__init__()
+        self.layers = nn.ModuleList(blocks)
+        self.pool = nn.Parameter(torch.randn(1, 1, 12))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return functional.scaled_dot_product_attention(self.pool.expand(len(x), 1, 12), x, x)
+
+
+def _split(x, heads):
+    """(b, h, t, e)"""
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+def _folded(x, heads):
+    """(b · h, t, e)"""
+    return _split(x, heads).flatten(0, 1)
+
+
+def _time_first(x, heads):
+    """(b · h, t, e) without a tensor of four axes on the way."""
+    b, t, d = x.shape
+    return x.transpose(0, 1).contiguous().view(t, b * heads, d // heads).transpose(0, 1)
+
+
+def _rotated(x):
+    """Rotary by complex numbers, (b, t, h, e)."""
+    angles = torch.arange(x.shape[1])[:, None, None] / 10 ** torch.arange(x.shape[-1] // 2)
+    turned = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2)) * torch.polar(torch.ones_like(angles), angles)
+    return torch.view_as_real(turned).flatten(3).type_as(x)
+
+
+def _halves(x):
+    """Rotary of half of each head, written into it, (b, h, t, e)."""
+    r = x.shape[-1] // 2
+    angles = torch.arange(x.shape[2])[:, None] / 10 ** torch.arange(r // 2).repeat(2)
+    part = x[..., :r]
+    x[..., :r] = part * angles.cos() + torch.cat((-part[..., r // 2 :], part[..., : r // 2]), -1) * angles.sin()
+    return x
+
+
+def _unbound(q, k):
+    """Queries and keys stacked, heads folded into the batch, and taken apart."""
+    both = torch.stack([q, k]).unflatten(-1, (3, -1)).permute(0, 1, 3, 2, 4)
+    q, k = both.reshape(2, -1, *both.shape[-2:]).unbind(0)
+    return ((q * 0.5) @ k.transpose(-2, -1)).softmax(-1).unflatten(0, (-1, 3))
+
+
+def _in_place(block, q, k):
+    scores = _split(q, 3) @ _split(k, 3).transpose(-1, -2)
+    scores *= 0.5
+    scores.masked_fill_(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -torch.inf)
+    scores -= scores.amax(-1, keepdim=True)
+    return functional.softmax(scores, -1)
+
+
+def _einsum(equation, dim, order):
+    def attend(block, q, k):
+        scores = torch.einsum(equation, q.unflatten(-1, (3, -1)), k.unflatten(-1, (3, -1))) / 2
+        return torch.softmax(scores, dim).permute(order)
+
+    return attend
+
+
+WRITTEN = {
+    "matmul": lambda _, q, k: (_split(q, 3) @ _split(k, 3).mT / 2).softmax(-1),
+    "scale within": lambda _, q, k: nn.Softmax(-1)((_split(q, 3) * 0.25) @ (2 * _split(k, 3).transpose(2, 3))),
+    "einsum": _einsum("bthe,bshe->bhts", -1, (0, 1, 2, 3)),
+    "heads last": _einsum("bthe,bshe->btsh", 2, (0, 3, 1, 2)),
+    "ellipsis": lambda _, q, k: torch.einsum("...te,...se->...ts", _split(q, 3) / 2, _split(k, 3)).softmax(-1),
+    "keys by queries": lambda _, q, k: torch.softmax(torch.matmul(_split(k, 3), _split(q, 3).mT) / 2, -2).mT,
+    "turned": lambda _, q, k: torch.softmax((_split(k, 3) @ _split(q, 3).mT).transpose(2, 3).mul(0.5), -1),
+    "bmm": lambda _, q, k: torch.bmm(_folded(q, 3) / 2, _folded(k, 3).mT).softmax(-1).unflatten(0, (-1, 3)),
+    "bmm, unfolded": lambda _, q, k: torch.bmm(_folded(q, 3), _folded(k, 3).mT / 2).unflatten(0, (-1, 3)).softmax(-1),
+    "time first": lambda _, q, k: torch.bmm(_time_first(q, 3), _time_first(k, 3).mT / 2).softmax(-1).unflatten(0, (-1, 3)),
+    "baddbmm": lambda _, q, k: (
+        torch.baddbmm(torch.empty(len(q) * 3, 9, 9), _folded(q, 3), _folded(k, 3).mT, beta=0, alpha=0.5).softmax(-1).unflatten(0, (-1, 3))
+    ),
+    "float64": lambda _, q, k: functional.softmax(_split(q, 3) @ _split(k, 3).mT / 2, -1, dtype=torch.float64).float(),
+    "in place": _in_place,
+    "unbound": lambda _, q, k: _unbound(q, k),
+    "biased": lambda _, q, k: (_split(q, 3) @ _split(k, 3).mT / 2 + torch.arange(9) / 9).softmax(-1),
+    "capped": lambda _, q, k: (3 * torch.tanh(_split(q, 3) @ _split(k, 3).mT / 2 / 3)).softmax(-1),
+    "complex rotary": lambda _, q, k: (
+        _rotated(q.unflatten(-1, (3, -1))).transpose(1, 2) @ _rotated(k.unflatten(-1, (3, -1))).permute(0, 2, 3, 1) / 2
+    ).softmax(-1),
+    "rotary in place": lambda _, q, k: (_halves(_split(q, 3)) @ _halves(_split(k, 3)).mT / 2).softmax(-1),
+    "one key head": lambda _, q, k: (_split(q, 3) @ _split(k, 1).mT / 2).softmax(-1),
+    "repeated keys": lambda _, q, k: (_split(q, 3) @ _split(k, 1).repeat_interleave(3, 1).mT / 2).softmax(-1),
+}
+
+
+@pytest.mark.parametrize("style", WRITTEN)
+def test_hand_written_attention(style):
+    """The weights that the module itself computed, and its own projections."""
+    torch.manual_seed(0)
+    own = []
+
+    def attend(block, q, k):
+        own.append((q.clone(), k.clone(), WRITTEN[style](block, q, k).clone()))
+        return own[-1][-1]
+
+    single = style in ("one key head", "repeated keys")
+    model = Model(*(Block(attend, keys=4 if single else 12) for _ in range(2))).eval()
+    x = 2 * torch.randn(2, 9, 12)
+    calls, given = [], []
+
+    def receive(call):
+        calls.append(_kept(call))
+        given.append(weakref.ref(call.query))
+
+    tap = Tap({"encoder": Stack(model)}, lambda site, state: None)
+    with torch.inference_mode():
+        plain = model(x)
+        own.clear()
+        tap.begin()
+        with tap.attached(), AttentionTap(tap.running, receive):
+            tapped = model(x)
+    assert torch.equal(plain, tapped)
+    assert [call.site.label for call in calls] == ["encoder.attention.1", "encoder.attention.2"]
+    for call, (q, k, weights) in zip(calls, own, strict=True):
+        torch.testing.assert_close(scores_of(call).softmax(-1), weights.double(), **CLOSE)
+        times = {
+            "scale within": (0.25, 2.0),
+            "ellipsis": (0.5, 1),
+            "bmm": (0.5, 1),
+            "unbound": (0.5, 1),
+            "bmm, unfolded": (1, 0.5),
+            "time first": (1, 0.5),
+        }
+        for ours, theirs, heads, factor in zip(
+            (call.plain_query, call.plain_key), (q, k), (3, 1 if single else 3), times.get(style, (1, 1)), strict=True
+        ):
+            torch.testing.assert_close(ours, factor * _split(theirs, heads), **CLOSE)
+        assert ("rotary" in style) == (not torch.allclose(call.plain_query, call.query))
+        assert (call.mask is not None) == (style == "in place")
+        assert (call.bias is not None) == (style in ("in place", "biased", "capped"))
+    assert all(reference() is None for reference in given)  # nothing of a pass is held after it
+
+
+def test_two_modules_that_attend_in_one_block_are_refused():
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = Block(WRITTEN["matmul"]), Block(WRITTEN["matmul"])
+
+        def forward(self, x):
+            return self.b(self.a(x))
+
+    class Again(Two):
+        def forward(self, x):
+            return self.a(self.a(x))
+
+    assert _labels(Model(Again(), Again())) == ["encoder.attention.1", "encoder.attention.1", "encoder.attention.2", "encoder.attention.2"]
+    with pytest.raises(IsoscopeError, match="Layer 1 of the encoder holds more than one module of attention"):
+        _labels(Model(Two(), Two()))
+
+
+def test_scores_that_cannot_be_followed_are_refused():
+    """A column that no key has: a sink that the model adds."""
+    sunk = Block(lambda _, q, k: torch.cat([_split(q, 3) @ _split(k, 3).mT, torch.zeros(2, 3, 9, 1)], -1).softmax(-1)[..., :-1])
+    with pytest.raises(IsoscopeError, match="The attention of layer 1 of the encoder cannot be followed: its scores are cut or joined"):
+        _labels(Model(sunk, sunk))
+
+
+def _labels(model):
+    tap, labels = Tap({"encoder": Stack(model, "layers.*")}, lambda site, state: None), []
+    tap.begin()
+    with torch.inference_mode(), tap.attached(), AttentionTap(tap.running, lambda call: labels.append(call.site.label)):
+        model(torch.randn(2, 9, 12))
+    return labels
+
+
+@pytest.fixture
+def no_fast_path():
+    """torch's own fused layer is off wherever a function is watched or a hook is there, and so it must be in the comparison too."""
+    torch.backends.mha.set_fastpath_enabled(False)
+    yield
+    torch.backends.mha.set_fastpath_enabled(True)
+
+
+def _torch_pair(batch_first):
+    """nn.TransformerEncoder and nn.TransformerDecoder."""
+    options = {"d_model": 12, "nhead": 3, "dim_feedforward": 20, "batch_first": batch_first}
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(**options), 2, enable_nested_tensor=False)
+    return nn.ModuleList([encoder, nn.TransformerDecoder(nn.TransformerDecoderLayer(**options), 2)]).eval()
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("masks", ["none", "padding", "causal", "both", "float"])
+def test_torch_transformers(masks, batch_first, no_fast_path):
+    """Encoder and decoder, whose sequences are equally long; weights from the modules' own `need_weights`, queries and keys by hand."""
+    torch.manual_seed(0)
+    ours, theirs = _torch_pair(batch_first), _torch_pair(batch_first)
+    theirs.load_state_dict(ours.state_dict())
+    x, y = torch.randn(2, 4, 9, 12) if batch_first else torch.randn(2, 9, 4, 12)
+    padding = torch.arange(9) >= torch.tensor([[9], [7], [5], [9]]) if masks in ("padding", "both") else None
+    causal = torch.ones(9, 9, dtype=torch.bool).triu(1) if masks in ("causal", "both") else torch.randn(9, 9) if masks == "float" else None
+
+    def run(encoder, decoder):
+        return decoder(y, encoder(x, mask=causal, src_key_padding_mask=padding), tgt_mask=causal, memory_key_padding_mask=padding)
+
+    expected = []
+
+    def watch(module, args, kwargs):
+        weights = nn.MultiheadAttention.forward(module, *args, **kwargs | {"need_weights": True, "average_attn_weights": False})[1]
+        w, b = module.in_proj_weight.double().chunk(3), module.in_proj_bias.double().chunk(3)
+        sides = [given.double() if batch_first else given.double().transpose(0, 1) for given in args[:2]]
+        expected.append((weights.double(), *(_split(side @ w[i].T + b[i], 3) for i, side in enumerate(sides))))
+
+    for module in theirs.modules():
+        if isinstance(module, nn.MultiheadAttention):
+            module.register_forward_pre_hook(watch, with_kwargs=True)
+    with torch.inference_mode():
+        run(*theirs)
+    calls, outputs = _watched({"encoder": Stack(ours[0]), "decoder": Stack(ours[1])}, lambda: run(*ours))
+    assert torch.equal(*outputs)
+    names = ["encoder.attention.1", "encoder.attention.2", "decoder.attention.1", "decoder.cross_attention.1"]
+    assert [call.site.label for call in calls] == [*names, "decoder.attention.2", "decoder.cross_attention.2"]
+    for call, (weights, query, key) in zip(calls, expected, strict=True):
+        torch.testing.assert_close(scores_of(call).softmax(-1), weights, **CLOSE)
+        torch.testing.assert_close(call.plain_query.double(), query, **CLOSE)
+        torch.testing.assert_close(call.plain_key.double(), key, **CLOSE)
+        with pytest.raises(AssertionError):
+            torch.testing.assert_close(scores_of(dataclasses.replace(call, query=call.query.roll(1, 1))).softmax(-1), weights, **CLOSE)
+
+
+def test_keys_that_no_position_has_are_refused(no_fast_path):
+    layer = nn.TransformerEncoderLayer(12, 3, 20, batch_first=True).eval()
+    layer.self_attn = nn.MultiheadAttention(12, 3, add_zero_attn=True, batch_first=True).eval()
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    tap = Tap({"encoder": Stack(model)}, lambda site, state: None)
+    tap.begin()
+    watched = AttentionTap(tap.running, lambda call: None)
+    with torch.inference_mode(), tap.attached(), watched, pytest.raises(IsoscopeError, match="put in keys that no position has"):
+        model(torch.randn(2, 9, 12))
+
+
+@pytest.mark.models
+@pytest.mark.parametrize(
+    ("name", "title", "sites"),
+    [("minilm", "BERT", "encoder:6"), pytest.param("smollm2", "Llama", "decoder:30", marks=pytest.mark.slow)],
+)
+def test_real_weights(name, title, sites, request):
+    """In float64, where two ways to the same number leave no room for rounding."""
+    folder = str(request.getfixturevalue(name))
+    loaded = load(resolve(folder))
+    arguments = _arguments(loaded, "embedded")
+    twin = copy.deepcopy(loaded.base.double())
+    twin.set_attn_implementation("eager")
+    calls, (plain, tapped) = _watched(loaded.family.stacks(loaded.base), lambda: loaded.base(**arguments)[0])
+    assert torch.equal(plain, tapped)
+    small = dataclasses.replace(BY_TITLE[title], config={"num_key_value_heads": calls[0].key.shape[1]}, sites=sites)
+    compare(calls, references(small, twin, arguments))
