@@ -22,6 +22,10 @@ PARTS = {
     "cosine": "second moments of directions (`--cosine-sd`)",
     "groups": "groups of items, for its interval",
     "sample": "the sample",
+    "attention": "sums over rows of attention (`--taps attention`)",
+    "medians": "medians of rows (`--median`)",
+    "scores": "a histogram of scores",
+    "queries_keys": "queries and keys",
 }
 CITATION = re.compile(r"\((?:18|19|20)\d\d\)")
 

@@ -11,8 +11,9 @@ from isoscope.core.block import CURVES, HISTOGRAM, NUMBERS
 from isoscope.core.errors import IsoscopeError
 from isoscope.figures import figures
 from isoscope.lab.architectures import Architecture
-from isoscope.lab.block import Network, Trial, carry_out, fixed_point, keep_trained, look, plan, verdict
+from isoscope.lab.block import Network, Trial, carry_out, fixed_point, keep_trained, plan, verdict
 from isoscope.lab.networks import Block, Plain, Sizes, parse_variant
+from isoscope.lab.sight import look
 from isoscope.store.run import Run
 
 SMALL = Sizes(d=32, heads=4, length=24, batch=3, vocabulary=50)

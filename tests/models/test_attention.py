@@ -26,7 +26,6 @@ WITHOUT = tuple(title for family in families() for title in family.without_atten
 ATTENDING = [title for title in BY_TITLE if title not in WITHOUT]
 ROTARY = {"ModernBERT", "GPT-J", "GPT-NeoX (Pythia)", "Llama", "Falcon", "Qwen2", "Qwen3", "Gemma", "Gemma 2", "OLMo", "OLMo 2"}
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
-ROUGH = {"rtol": 5e-5, "atol": 5e-5}
 """Of Swin v2, which takes 200 from the scores between windows: about a mean of −100 float32 has fewer digits."""
 
 
@@ -187,10 +186,9 @@ def test_rows_of_attention_equal_brute_force(title, seen):
             "median": p.masked_fill(~one.open, torch.nan).nanquantile(0.5, -1),
             "minimum": p.masked_fill(~one.open, 2).amin(-1),
         }
-        near = ROUGH if title == "Swin v2" else CLOSE
         for name, values in expected.items():
             found = getattr(rows, name).double()[seeing]
-            torch.testing.assert_close(found, values[seeing], **near, msg=lambda text, n=name: f"{n}: {text}")
+            torch.testing.assert_close(found, values[seeing], **CLOSE, msg=lambda text, n=name: f"{n}: {text}")
 
 
 @pytest.mark.parametrize("title", ATTENDING)

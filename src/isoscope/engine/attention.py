@@ -22,6 +22,9 @@ from isoscope.statistics.attention import AttentionStatistics
 from isoscope.statistics.heads import HEAD_SAMPLE, Heads
 from isoscope.statistics.kept import Statistics
 
+HISTOGRAM_ROWS = 8
+"""Rows of the longest sequence whose scores are counted in a histogram: counting takes longer than all else, and a curve needs few."""
+
 
 @dataclass
 class Size:
@@ -150,23 +153,21 @@ class AttentionSites:
     def _add_rows(self, site: Site, call: Attended, layout: Layout) -> None:
         kept = self.statistics[site]
         assert isinstance(kept, AttentionStatistics)
-        chosen = self._chosen(call.query.shape[2])
-        if chosen is not None and not len(chosen):
-            return
-        found = attention_rows(
-            call,
-            counted=torch.from_numpy(layout.codes >= 0),
-            rows=None if chosen is None else torch.from_numpy(chosen),
-            median=self.options.median,
-            histogram=kept.histogram is not None,
-        )
-        absorb_rows(kept, found, layout, site, self.name, chosen)
+        counted = torch.from_numpy(layout.codes >= 0)
+        chosen = self._chosen(call.query.shape[2], self.options.query_rows)
+        if chosen is None or len(chosen):
+            rows = None if chosen is None else torch.from_numpy(chosen)
+            absorb_rows(kept, attention_rows(call, counted=counted, rows=rows, median=self.options.median), layout, site, self.name, chosen)
+        few = self._chosen(call.query.shape[2], HISTOGRAM_ROWS)
+        if kept.histogram is not None and few is not None and len(few):
+            counts = attention_rows(call, counted=counted, rows=torch.from_numpy(few), histogram=True).histogram
+            kept.histogram += 0 if counts is None else counts.numpy()
 
-    def _chosen(self, t: int) -> np.ndarray | None:
-        """The rows that are taken of t: spread evenly over the longest sequence, so that they do not depend on the batch; None for all."""
-        if self.options.query_rows is None:
+    def _chosen(self, t: int, count: int | None) -> np.ndarray | None:
+        """So many rows of t, spread evenly over the longest sequence, so that they do not depend on the batch; None for all."""
+        if count is None:
             return None
-        step = max(1, math.ceil((self.longest or t) / self.options.query_rows))
+        step = max(1, math.ceil((self.longest or t) / count))
         return np.arange(step // 2, t, step)
 
     def plans(self) -> list[HeadsPlan | RowsPlan]:

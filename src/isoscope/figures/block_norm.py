@@ -43,6 +43,7 @@ def block_norm(table: pd.DataFrame, series: pd.DataFrame) -> Any:
             at = {"x": round(float(value), 3), "text": f"N* = {value:.2f}"}
             rule = alt.Chart({"values": [at]}).encode(x="x:Q")
             under.append(rule.mark_rule(stroke=INK, strokeDash=[3, 3]))
-            under.append(rule.mark_text(color=INK, align="right", dx=-4, dy=-4, baseline="bottom").encode(y=alt.value(210), text="text:N"))
+            side = {"align": "right", "dx": -4} if value > own["x"].max() / 3 else {"align": "left", "dx": 4}
+            under.append(rule.mark_text(color=INK, dy=-4, baseline="bottom", **side).encode(y=alt.value(210), text="text:N"))
         panels.append(alt.layer(*under, panel, title=str(model)) if under else panel)
     return grid(panels, table, columns=3)

@@ -12,8 +12,8 @@ from isoscope.statistics.metric import Curve, series
 def score_histogram(cloud: AttentionCloud) -> Curve:
     """A histogram of a head's scores before softmax: bin centres, the part of the scores in each, and the bins' widths.
 
-    Bins grow with the score, 16 to every doubling; empty ones outside the range of the scores are left out. Of all rows, whatever the
-    policy.
+    Bins grow with the score, 16 to every doubling; empty ones outside the range of the scores are left out. In a run, of eight rows of
+    each long sequence, whatever the policy.
 
     Godey, de la Clergerie and Sagot (2024), Figure 7.
     """

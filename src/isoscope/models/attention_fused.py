@@ -91,7 +91,7 @@ def _fused(s: np.ndarray, start: np.ndarray, stop: np.ndarray, centred: bool, va
             p = (p * r * r + r + _ONE) * scale[j]
             e[j] = p
             total += p
-            dot += p * row[j]
+            dot += p * (row[j] - high)
         weight = _ONE / total
         own = received[left:right]
         for j in range(size):

@@ -34,7 +34,7 @@ SAFE = (-80.0, 60.0)
 
 _VALUES = _OFFSET, _SQUARES, _LOW, _HIGH, _SHIFT, _TOTAL, _DOT, _FIRST, _LOWER, _UPPER = tuple(range(10))
 """What a row gives: its mean; about the mean Σs², the smallest and the largest score; what was taken off before exponentials, their sum,
-their sum times the scores, the first of them; the two scores in the middle."""
+their sum times the scores less that, the first of them; the two scores in the middle."""
 
 
 @dataclass(frozen=True)
@@ -393,7 +393,7 @@ class _Kept:
             out[_TOTAL].fill_(1.0)
         window.fill(s, 0.0)
         out[_FIRST] = e[:, 0]
-        _dot(e, s, out[_DOT])
+        _dot(e, s if not bool(out[_SHIFT].any()) else s - out[_SHIFT][:, None], out[_DOT])
         _dot(s, s, out[_SQUARES])
 
     def rows(self) -> AttentionRows:
@@ -404,7 +404,7 @@ class _Kept:
         lse = shift + total.log()
         median = torch.exp(values[_LOWER:] - lse).mean(0) if len(values) > _LOWER else None
         return AttentionRows(
-            entropy=(lse - dot / total).clamp_(min=0.0),
+            entropy=(total.log() - dot / total).clamp_(min=0.0),
             maximum=torch.exp(high - lse).clamp_(max=1.0),
             minimum=torch.exp(low - lse).clamp_(max=1.0),
             median=median,

@@ -80,7 +80,7 @@ class AttentionStatistics:
         """Add the rows of a batch.
 
         Args:
-            rows: what the kernel found, arrays (b, h, r) by name; `received` is (b, h, s) and `histogram`, if kept, (h, bins).
+            rows: what the kernel found, arrays (b, h, r) by name; `received` is (b, h, s) and `histogram`, if there is one, (h, bins).
             codes: (b, r) the slice of each row as its number in `names`; −1 where a row is padding.
             group: (b,) the group of each sequence.
 
@@ -98,7 +98,7 @@ class AttentionStatistics:
                 member = (codes[i][:, None] == np.arange(len(self.names))).astype(np.float64)
                 self.sums[:, :, g] += (values[:, i] @ member).transpose(1, 2, 0)
                 self.sequences[:, g] += _of_sequence(values[:, i], rows["received"][i])
-        if self.histogram is not None:
+        if self.histogram is not None and rows.get("histogram") is not None:
             self.histogram += rows["histogram"]
         return 0
 
