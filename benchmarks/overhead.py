@@ -1,9 +1,11 @@
-"""Time spent in hooks as a share of the forward pass of a BERT-base-sized model, with sums and norms only and with second moments.
+"""What measuring adds to the forward pass of a BERT-base-sized model: hidden states, and hidden states and attention.
 
 Usage: python benchmarks/overhead.py [--repeats 7] [--threads 1 2]
 
 The model is BERT-base as transformers builds it, at initialisation: time does not depend on the weights. Each repeat runs one batch of
-8 × 512 tokens under every setting in turn, so that a busy machine disturbs all of them alike; medians and the range are shown.
+8 × 512 tokens under every setting in turn, so that a busy machine disturbs all of them alike; medians and the range are shown. Of hidden
+states the time within hooks is taken; of attention, which is seen in every function of torch, the time of the whole pass against that of
+one without taps.
 """
 
 from __future__ import annotations
@@ -20,6 +22,18 @@ SETTINGS = {
     "with second moments": {"second": True, "sample": 0},
     "all, with a sample": {"second": True, "sample": 4096},
 }
+WHOLE = {
+    "hidden and attention": {"taps": ("hidden", "attention"), "sample": 0},
+    "the same, with 64 rows": {"taps": ("hidden", "attention"), "sample": 0, "query_rows": 64},
+    "the same, with medians": {"taps": ("hidden", "attention"), "sample": 0, "median": True},
+}
+"""Settings of whole passes, through the engine; histograms of scores are among them."""
+
+
+def clocked(run) -> float:
+    started = time.perf_counter()
+    run()
+    return time.perf_counter() - started
 
 
 def measure(threads: int, repeats: int) -> dict[str, list[float]]:
@@ -28,6 +42,8 @@ def measure(threads: int, repeats: int) -> dict[str, list[float]]:
     from threadpoolctl import threadpool_limits
     from transformers import BertConfig, BertModel
 
+    from isoscope.engine.options import Options
+    from isoscope.engine.sites import Sites
     from isoscope.engine.stream import Sequence, Slicer
     from isoscope.models.family import Stack
     from isoscope.models.piece import Piece, Positions
@@ -44,7 +60,17 @@ def measure(threads: int, repeats: int) -> dict[str, list[float]]:
     mask = torch.ones_like(ids)
     slicer = Slicer((), 512)
     layout = slicer.layout(batch, np.ones(8, dtype=bool), 0, [Positions(special)] * 8, 512)
-    shares: dict[str, list[float]] = {name: [] for name in SETTINGS}
+    shares: dict[str, list[float]] = {name: [] for name in (*SETTINGS, *WHOLE)}
+    taps = {name: Sites({"encoder": Stack(model)}, Options(**wanted), slicer.names, "bert", longest=512) for name, wanted in WHOLE.items()}
+
+    def forward():
+        model(input_ids=ids, attention_mask=mask)
+
+    def laid(stack, b, t):
+        return layout
+
+    for found in taps.values():
+        found.learn(lambda: model(input_ids=ids[:1, :8]))
     sites = {name: {} for name in SETTINGS}
     with threadpool_limits(threads), torch.inference_mode():
         for repeat in range(repeats + 2):
@@ -60,10 +86,15 @@ def measure(threads: int, repeats: int) -> dict[str, list[float]]:
                 tap.begin()
                 started = time.perf_counter()
                 with tap.attached():
-                    model(input_ids=ids, attention_mask=mask)
+                    forward()
                 whole = time.perf_counter() - started
                 if repeat >= 2:  # the first passes fill caches and the buffers of few points
                     shares[name].append(tap.seconds / (whole - tap.seconds))
+            plain = clocked(forward)
+            for name, found in taps.items():
+                whole = clocked(lambda found=found: found.measure(forward, laid))
+                if repeat >= 2:
+                    shares[name].append(whole / plain - 1)
     return shares
 
 

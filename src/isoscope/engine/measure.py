@@ -187,9 +187,13 @@ def _run_cell(
                 run.save_partial(key, asdict(cursor), pack(one.sites))
                 saved = time.monotonic()
     one.finish()
-    arrays = finish_cell(run, key, identity, one.sites, one.columns(), one.spec(), options, progress, time.monotonic() - started)
-    tokens, kept = one.stream.cursor.measured_tokens, sum(array.nbytes for array in (arrays or {}).values())
-    progress.note(f"{reference.name}: {tokens:,} {one.reader.unit}, {len(one.sites)} sites, {human(kept)} kept")
+    sites, columns, spec = one.sites, one.columns(), one.spec()
+    del one
+    gc.collect()  # metrics need memory too, and no model
+    give_back()
+    arrays = finish_cell(run, key, identity, sites, columns, spec, options, progress, time.monotonic() - started)
+    kept = sum(array.nbytes for array in (arrays or {}).values())
+    progress.note(f"{reference.name}: {spec['tokens']:,} {spec['counted']}, {len(sites)} sites, {human(kept)} kept")
 
 
 def finish_cell(

@@ -30,8 +30,9 @@ class Results:
         """One row a number. A metric that is not among the rows is computed from the stored statistics."""
         wanted = [metric] if isinstance(metric, str) else metric
         known = [entry.name for entry in metrics()]
+        found = {str(name) for cell in self.run.cells() if _is_experiment(cell) for name in cell.rows()["metric"].unique()}
         for name in wanted or []:
-            if name not in known:
+            if name not in known and name not in found:
                 raise IsoscopeError(f"There is no metric called {name!r}{nearest(name, known) or '; see `isoscope list metrics`.'}")
         frame = stacked([self._rows(cell, wanted or known, strict=wanted is not None) for cell in self.run.cells()], TABLE_COLUMNS)
         if wanted is not None:
@@ -49,7 +50,7 @@ class Results:
         rows = cell.rows()
         absent = [name for name in names if name not in set(rows["metric"])]
         if not absent or not cell.has_statistics:
-            if absent and strict and not cell.has_statistics:
+            if absent and strict and not _is_experiment(cell) and not cell.has_statistics:
                 raise IsoscopeError(
                     f"{absent[0]} was not computed for {rows['model'].iloc[0]}, and the run kept only rows; measure again with --keep all."
                 )
@@ -106,9 +107,17 @@ def merge(runs: list[str | Path], out: str | Path) -> Results:
         whole.setdefault(key_of(cell.manifest["identity"] | {"shard": [0, 1]}), []).append(cell)
     target = Run(out)
     for key, parts in whole.items():
-        if target.cell(key) is None:
+        if _is_experiment(parts[0]):
+            manifest = {name: value for name, value in parts[0].manifest.items() if name not in ("format", "key", "files")}
+            target.write(parts[0].manifest["key"], manifest, parts[0].rows(), parts[0].series(), None)
+        elif target.cell(key) is None:
             _merge_cells(target, key, sorted(parts, key=lambda cell: tuple(cell.manifest["identity"]["shard"])))
     return Results(out)
+
+
+def _is_experiment(cell: Cell) -> bool:
+    """Whether a cell is of the laboratory: it has numbers and curves of its own, and no statistics that others could be made from."""
+    return "experiment" in cell.manifest["identity"]
 
 
 def _merge_cells(target: Run, key: str, parts: list[Cell]) -> None:
