@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
-from isoscope.figures import figures, grid, in_layers, labelled, lines, peak_layers, policies, title_by_policy
+from isoscope.drawing import grid, in_layers, labelled, lines, peak_layers, policies, title_by_policy
+from isoscope.figures import figures
 from isoscope.figures.spectrum import isotropic, thinned
 from tests.figures.made_table import SIX, THIRTY, made_table
 

@@ -13,7 +13,8 @@ import pytest
 from isoscope.core.group import GROUPS, grouped, in_a_row
 from isoscope.core.published import CURVES, published
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
-from isoscope.figures import INK, PALETTE, figures, model_curves, one_pair, with_curves
+from isoscope.drawing import INK, PALETTE, model_curves, one_pair, with_curves
+from isoscope.figures import figures
 from isoscope.report.charts import legend_of, panels
 from isoscope.statistics.association import associations
 from tests.figures.made_table import ZOO, made_zoo

@@ -9,7 +9,8 @@ from scipy.integrate import quad
 from scipy.special import gammaln, hyp1f1
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
-from isoscope.figures import figures, one_pair
+from isoscope.drawing import one_pair
+from isoscope.figures import figures
 from isoscope.lab import null
 from isoscope.metrics import between_cosine, isotropy_score, mean_cosine, registry
 from isoscope.statistics.cloud import Cloud

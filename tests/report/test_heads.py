@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
-from isoscope.figures import figures, one_pair
+from isoscope.drawing import one_pair
+from isoscope.figures import figures
 from isoscope.figures.query_key_alignment import levels
 from isoscope.report.heads import alignment, sharpness, sinks
 from isoscope.report.line import all_lines

@@ -115,7 +115,7 @@ def _measured(run: str, policy: str) -> pd.DataFrame:
 
 def _models(rows: pd.DataFrame) -> list[dict[str, Any]]:
     """Each model's average over its layers of one dimension, beside both levels of isotropy."""
-    from isoscope.figures import one_pair, with_curves
+    from isoscope.drawing import one_pair, with_curves
     from isoscope.lab.null import average_quantile
 
     found = []

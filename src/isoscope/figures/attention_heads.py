@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.figures import INTERVAL, POLICY_IS_CHOSEN, grid, labelled, lines, records
+from isoscope.drawing import INTERVAL, POLICY_IS_CHOSEN, grid, labelled, lines, records
 
 SHOWN = {
     "attention_entropy_normalised": ("entropy, as a part of uniform", "viridis"),

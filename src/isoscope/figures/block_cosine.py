@@ -7,7 +7,8 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.figures import PALETTE, BiasCurve, bias_panel, bias_points, by_network, grid
+from isoscope.drawing import PALETTE, grid
+from isoscope.drawing.bias import BiasCurve, bias_panel, bias_points, by_network
 
 STATES = [BiasCurve("block_cosine", "input", True, PALETTE[0]), BiasCurve("block_cosine", "output", False, PALETTE[1])]
 

@@ -8,7 +8,8 @@ import pandas as pd
 
 from isoscope.core.block import TRAINED
 from isoscope.core.figure import figure
-from isoscope.figures import INK, PALETTE, BiasCurve, bias_panel, bias_points, by_network, grid
+from isoscope.drawing import INK, PALETTE, grid
+from isoscope.drawing.bias import BiasCurve, bias_panel, bias_points, by_network
 
 STATES = [
     BiasCurve("block_mean_norm", "input, mean of norms", True, PALETTE[0]),

@@ -7,7 +7,8 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.figures import PALETTE, BiasCurve, bias_figure
+from isoscope.drawing import PALETTE
+from isoscope.drawing.bias import BiasCurve, bias_figure
 
 CURVES = [
     BiasCurve("block_query_cosine", "queries, by head", False, PALETTE[0]),

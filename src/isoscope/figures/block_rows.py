@@ -7,7 +7,8 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.figures import PALETTE, BiasCurve, bias_panel, bias_points, grid
+from isoscope.drawing import PALETTE, grid
+from isoscope.drawing.bias import BiasCurve, bias_panel, bias_points
 
 CURVES = [
     BiasCurve("block_row_max", "maximum", False, PALETTE[1]),

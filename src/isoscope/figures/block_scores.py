@@ -8,7 +8,8 @@ import pandas as pd
 
 from isoscope.core.block import HISTOGRAM
 from isoscope.core.figure import figure
-from isoscope.figures import INK, PALETTE, Curve, by_network, curve_scales, grid, records, short
+from isoscope.drawing import INK, PALETTE, Curve, curve_scales, grid, records, short
+from isoscope.drawing.bias import by_network
 
 PANELS = 6
 

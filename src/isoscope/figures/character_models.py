@@ -7,7 +7,8 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.figures import AVERAGE, group_profile
+from isoscope.drawing import AVERAGE
+from isoscope.drawing.group_profile import group_profile
 
 
 @figure(

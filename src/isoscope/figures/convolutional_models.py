@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.figures import AVERAGE, Curve, group_profile
+from isoscope.drawing import AVERAGE, Curve
+from isoscope.drawing.group_profile import group_profile
 
 RECTIFIED = Curve("independent rectified features, 1/π", dash=(8, 3, 2, 3))
 

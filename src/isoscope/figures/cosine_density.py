@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.figures import PALETTE, grid, records, short
+from isoscope.drawing import PALETTE, grid, records, short
 
 MOST = 6
 """Curves that can be told apart."""

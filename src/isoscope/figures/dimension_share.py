@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.figures import POLICY_IS_CHOSEN, colour, grid, in_layers, labelled, lines, peak_layers, records, title_by_policy
+from isoscope.drawing import POLICY_IS_CHOSEN, colour, grid, in_layers, labelled, lines, peak_layers, records, title_by_policy
 
 
 @figure(

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.figures import INK, POLICY_IS_CHOSEN, colour, grid, in_layers, labelled, lines, records
+from isoscope.drawing import INK, POLICY_IS_CHOSEN, colour, grid, in_layers, labelled, lines, records
 
 SITE = ["line", "stack", "kind", "layer", "policy"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.figures import p_values
+from isoscope.drawing.p_values import p_values
 
 
 @figure(

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.figures import INTERVAL, POLICY_IS_CHOSEN, colour, grid, in_layers, labelled, layer_axis, lines, records
+from isoscope.drawing import INTERVAL, POLICY_IS_CHOSEN, colour, grid, in_layers, labelled, layer_axis, lines, records
 
 FIRST = ["between_cosine", "mean_cosine", "drift_ratio", "centred_cosine", "top_share", "effective_rank", "participation_ratio"]
 """What most readers look for comes first; any other metric follows by name."""

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.figures import POLICY_IS_CHOSEN, decades, grid, in_layers, labelled, layer_axis, lines, records
+from isoscope.drawing import POLICY_IS_CHOSEN, decades, grid, in_layers, labelled, layer_axis, lines, records
 
 CELL, MEAN = "#3f74b5", "#e4762b"
 

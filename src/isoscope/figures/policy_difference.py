@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.figures import INTERVAL, PALETTE, grid, in_layers, labelled, layer_axis, lines, policies, records
+from isoscope.drawing import INTERVAL, PALETTE, grid, in_layers, labelled, layer_axis, lines, policies, records
 
 SHOWN = ["between_cosine", "mean_cosine", "top_share", "effective_rank"]
 """The cosine (between items where there is one), the dominant direction, and the dimensions in use."""

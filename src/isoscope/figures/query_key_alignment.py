@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.figures import INK, INTERVAL, POLICY_IS_CHOSEN, colour, grid, labelled, layer_axis, lines, one_pair, records
+from isoscope.drawing import INK, INTERVAL, POLICY_IS_CHOSEN, colour, grid, labelled, layer_axis, lines, one_pair, records
 
 SHOWN = {
     "qk_cosine": "cosine of the mean query and the mean key",

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.figures import INK, POLICY_IS_CHOSEN, decades, depth_colour, grid, in_layers, labelled, lines, records
+from isoscope.drawing import INK, POLICY_IS_CHOSEN, decades, depth_colour, grid, in_layers, labelled, lines, records
 
 FINAL = "#3f9d63"
 DRAWN = 32

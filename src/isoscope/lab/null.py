@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
-from isoscope.figures import one_pair
+from isoscope.drawing import one_pair
 from isoscope.statistics.kernel import Floats
 from isoscope.statistics.spectrum import isotropic_spectra
 

@@ -10,7 +10,8 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.figures import POLICY_IS_CHOSEN, figures
+from isoscope.drawing import POLICY_IS_CHOSEN
+from isoscope.figures import figures
 
 FORMATS = ("svg", "pdf", "png")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from isoscope.figures import one_pair
+from isoscope.drawing import one_pair
 from isoscope.report.chance import listed, runs
 from isoscope.report.line import Line, greatest, least, show
 

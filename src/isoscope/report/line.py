@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from isoscope.figures import in_layers, labelled, lines, policies
+from isoscope.drawing import in_layers, labelled, lines, policies
 from isoscope.report.chance import site_name
 
 

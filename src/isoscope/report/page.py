@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.version import __version__
-from isoscope.figures import PALETTE, policies
+from isoscope.drawing import PALETTE, policies
 from isoscope.report.chance import listed
 from isoscope.report.charts import Drawn, drawn
 from isoscope.report.files import vega_lite_version

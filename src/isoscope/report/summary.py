@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from isoscope.core.group import UNTRAINED
-from isoscope.figures import one_pair, policies
+from isoscope.drawing import one_pair, policies
 from isoscope.report.block import cosine_gain, fixed_points, trained_norms
 from isoscope.report.chance import listed, spoken, verdict
 from isoscope.report.heads import alignment, sharpness, sinks
