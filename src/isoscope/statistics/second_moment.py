@@ -9,6 +9,8 @@ from isoscope.statistics.kernel import Block, Floats, namespace, to_host
 BLOCK_ROWS = 4096
 """Rows multiplied at a time; float32 products of so many rows lose less than the model's own rounding."""
 
+FEW_ROWS = 256
+
 FAR = 9.0
 """A block whose mean lies further from the shift than three times its own spread gets a shift of its own, and is merged."""
 
@@ -85,8 +87,11 @@ class SecondMoment:
         assert self.shift is not None
         assert self.outer is not None
         delta = self.shift - shift
-        cross = np.outer(delta, self.total)
-        return self.total + self.n * delta, self.outer + cross + cross.T + self.n * np.outer(delta, delta)
+        moved = self.outer.astype(np.float64)
+        for i in range(0, self.d, FEW_ROWS):  # a few rows at a time: whole matrices in between would take several times the memory
+            at = slice(i, i + FEW_ROWS)
+            moved[at] += np.outer(delta[at], self.total) + np.outer(self.total[at], delta) + self.n * np.outer(delta[at], delta)
+        return self.total + self.n * delta, moved
 
     def merge(self, other: SecondMoment) -> SecondMoment:
         """The second moments of both streams; neither is changed."""
@@ -130,7 +135,11 @@ class SecondMoment:
             y = points - points.mean(0)
             return np.asarray(y.T @ y / max(self.n - 1, 1))
         assert self.outer is not None
-        return np.asarray((self.outer - np.outer(self.total, self.total / self.n)) / (self.n - 1))
+        centred = self.outer.copy()
+        for i in range(0, self.d, FEW_ROWS):
+            centred[i : i + FEW_ROWS] -= np.outer(self.total[i : i + FEW_ROWS], self.total / self.n)
+        centred /= self.n - 1
+        return centred
 
     @property
     def uncentred(self) -> Floats:
@@ -138,7 +147,9 @@ class SecondMoment:
         points = self.points
         if points is not None:
             return np.asarray(points.T @ points / max(self.n, 1))
-        return self._about(np.zeros(self.d))[1] / self.n
+        moved = self._about(np.zeros(self.d))[1]
+        moved /= self.n
+        return moved
 
     @property
     def rounding(self) -> Floats:

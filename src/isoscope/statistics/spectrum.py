@@ -18,7 +18,7 @@ DRAWS = 200
 class Spectrum:
     """Eigenvalues in falling order: min(n − 1, d) of a centred cloud, min(n, d) of one that is not; none is negative."""
 
-    matrix: Floats | None  # (d, d), where there are more than d points
+    matrix: Floats | None  # (d, d), where there are more than d points, until it is decomposed
     points: Floats | None  # (n, d), centred if `centred`, where there are not
     mean: Floats  # what was subtracted
     rounding: Floats  # (d,) what of the variance along each dimension may be rounding
@@ -49,9 +49,11 @@ class Spectrum:
         assert self.matrix is not None
         from scipy.linalg import eigh
 
-        values, vectors = eigh(self.matrix, driver="evd", check_finite=False)
+        # Symmetric, so that its transpose is itself in the order that LAPACK can overwrite: of large ones every copy counts.
+        matrix, self.matrix = self.matrix.T, None
+        values, vectors = eigh(matrix, driver="evd", check_finite=False, overwrite_a=True)
         # A layer norm leaves a direction empty; float32 products would put their rounding there, and its root into every rank.
-        values = np.where(values > self.rounding @ vectors**2, values, 0.0)
+        values = np.where(values > np.einsum("i,ij,ij->j", self.rounding, vectors, vectors), values, 0.0)
         return values[::-1][: self.size], vectors[:, ::-1][:, : self.size]
 
     @property
