@@ -10,7 +10,7 @@ import torch
 from isoscope.core.site import Site
 from isoscope.models import attention_rows as module
 from isoscope.models.attention import Attended
-from isoscope.models.attention_rows import attention_rows, without
+from isoscope.models.attention_rows import attention_rows, count_scores, without
 from isoscope.statistics.attention import EDGES
 
 SITE = Site("decoder", "attention", 3)
@@ -257,3 +257,19 @@ def test_two_threads_find_the_same():
         torch.set_num_threads(before)
     for name in ("entropy", "maximum", "minimum", "median", "mean", "sd", "received"):
         np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("case", ["open", "causal", "keys padded"])
+def test_scores_of_a_few_rows_are_counted(case):
+    call, rows = called(h_k=2, **CASES[case]), torch.tensor([0, 9, 30])
+    expected = brute(call, counted=PADDING, rows=rows)["histogram"]
+    for scores in (None, written_out(call)):
+        found = count_scores(replace(call, scores=scores), rows, PADDING)
+        assert found.sum() == expected.sum()
+        assert np.abs(found - expected).sum() <= 2e-3 * expected.sum()
+
+
+def written_out(call):
+    """What softmax would be given."""
+    scores = call.query @ call.key.repeat_interleave(2, 1).mT * call.scale
+    return scores if call.mask is None else scores.masked_fill(~call.mask, SMALLEST)

@@ -15,7 +15,7 @@ from isoscope.engine.announce import HeadsPlan, RowsPlan
 from isoscope.engine.options import Options
 from isoscope.engine.places import Places
 from isoscope.models.attention import Attended, AttentionTap
-from isoscope.models.attention_rows import attention_rows, without
+from isoscope.models.attention_rows import attention_rows, count_scores, without
 from isoscope.models.heads import absorb_heads, absorb_rows
 from isoscope.models.tap import Layout, Tap
 from isoscope.statistics.attention import AttentionStatistics
@@ -160,8 +160,7 @@ class AttentionSites:
             absorb_rows(kept, attention_rows(call, counted=counted, rows=rows, median=self.options.median), layout, site, self.name, chosen)
         few = self._chosen(call.query.shape[2], HISTOGRAM_ROWS)
         if kept.histogram is not None and few is not None and len(few):
-            counts = attention_rows(call, counted=counted, rows=torch.from_numpy(few), histogram=True).histogram
-            kept.histogram += 0 if counts is None else counts.numpy()
+            kept.histogram += count_scores(call, torch.from_numpy(few), counted)
 
     def _chosen(self, t: int, count: int | None) -> np.ndarray | None:
         """So many rows of t, spread evenly over the longest sequence, so that they do not depend on the batch; None for all."""

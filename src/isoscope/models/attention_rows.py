@@ -91,6 +91,28 @@ def attention_rows(
         return kept.rows()
 
 
+def count_scores(call: Attended, rows: Tensor, counted: Tensor) -> np.ndarray:
+    """(h, bins) the open scores of a few query rows, counted between `EDGES`; `counted` (b, t) is False where a row is padding."""
+    device, h = call.query.device, call.query.shape[1]
+    rows = rows.to(device)
+
+    def cut(part: Tensor) -> Tensor:
+        part = part.reshape((1,) * (4 - part.dim()) + part.shape)
+        return part[:, :, rows] if part.shape[2] > 1 else part
+
+    if call.scores is not None:
+        scores = cut(call.scores).float()
+    else:
+        key = call.key.repeat_interleave(h // call.key.shape[1], 1) if call.key.shape[1] < h else call.key
+        scores = (call.query[:, :, rows].float() @ key.float().mT) * call.scale
+        scores = scores if call.bias is None else scores + cut(call.bias)
+    is_open = (scores > CLOSED) & counted.to(device)[:, None, rows, None]
+    if call.mask is not None:
+        is_open &= cut(call.mask)
+    held, seen = scores.cpu().numpy(), is_open.cpu().numpy()
+    return np.stack([score_counts(held[:, j][seen[:, j]]) for j in range(h)])
+
+
 def without(call: Attended, *, mean_query: Tensor | None = None, dimensions: Tensor | None = None) -> Attended:
     """The same attention with a part of its queries removed: how sharp it would be without that part.
 
