@@ -39,6 +39,7 @@ check: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(RUN) benchmarks/overhead.py
+	$(RUN) benchmarks/attention.py
 	$(RUN) benchmarks/matrix.py
 	@$(RUN) tools/fetch.py minilm
 	$(RUN) benchmarks/memory.py .cache/models/all-MiniLM-L6-v2
