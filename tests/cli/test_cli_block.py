@@ -107,3 +107,13 @@ def test_an_architecture_by_type_and_by_folder(gpt2, tmp_path):
 )
 def test_bad_words_are_refused_in_a_sentence(words, said, tmp_path):
     isoscope("block", *TINY, "--out", tmp_path / "run", *words).refused(said)
+
+
+def test_its_own_numbers_can_be_asked_for_and_merged_and_do_not_disturb_others(block_run, good_run, tmp_path):
+    asked = json.loads(isoscope("table", block_run, "--metric", "norm_fixed_point", "--json").worked().out)
+    assert {row["metric"] for row in asked} == {"norm_fixed_point"}
+    isoscope("drift", block_run).refused("compares the hidden states of a model")
+    isoscope("merge", block_run, good_run, "--out", tmp_path / "both").worked()
+    both, one, other = (json.loads(isoscope("table", run, "--json").worked().out) for run in (tmp_path / "both", block_run, good_run))
+    assert len(both) == len(one) + len(other)
+    assert isoscope("drift", tmp_path / "both").worked().out == isoscope("drift", good_run).worked().out

@@ -39,7 +39,7 @@ class Results:
             frame = frame[frame["metric"].isin(wanted)]
         if policy is not None:
             policies = sorted(frame["policy"].unique())
-            if policy not in policies:
+            if policies and policy not in policies:
                 raise IsoscopeError(
                     f"The policy {policy!r} is not in this run; it has {', '.join(policies)}{nearest(policy, policies) or '.'}"
                 )
