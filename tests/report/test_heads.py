@@ -12,6 +12,7 @@ from isoscope.figures import figures
 from isoscope.figures.query_key_alignment import levels
 from isoscope.report.heads import alignment, sharpness, sinks
 from isoscope.report.line import all_lines
+from isoscope.report.page import overview
 from isoscope.report.summary import summary
 
 LAYERS, HEADS = 4, 3
@@ -93,3 +94,11 @@ def test_chance_is_drawn_for_all_heads_together():
     rows = made()
     rows = rows[rows["metric"].eq("qk_cosine") & rows["head"].notna()].assign(line="m")
     assert levels(rows) == pytest.approx([-one_pair(64, 1 - 0.025 / 12), one_pair(64, 1 - 0.025 / 12)])
+
+
+def test_attention_alone_has_its_sentences_and_no_row_of_layers():
+    table = made()
+    line = line_of(table[table["kind"] == "attention"].reset_index(drop=True))
+    assert set(summary(line, [line])) == {"Attention", "Sinks", "Queries and keys"}
+    assert overview(line) is None
+    assert "What the first token" not in str(sinks(line))

@@ -31,10 +31,10 @@ class Line:
         return "between_cosine" if known.eq("between_cosine").any() else "mean_cosine"
 
     def rows(self, metric: str, policy: str | None = None) -> pd.DataFrame:
-        """The defined values of a metric by depth: of hidden and final states, or of whatever there is where there are none."""
+        """The defined values of a metric by depth: of hidden and final states, or of what there is but heads."""
         own = self.table[self.table["metric"].eq(metric) & self.table["policy"].eq(policy or self.policy) & self.table["value"].notna()]
         layered = in_layers(own)
-        chosen = layered if len(in_layers(self.table)) else own
+        chosen = layered if len(in_layers(self.table)) else own[own["head"].isna()]
         order = chosen["kind"].eq("final").astype(int)
         return chosen.assign(order=order).sort_values(["layer", "order"], kind="stable").drop(columns="order")
 
