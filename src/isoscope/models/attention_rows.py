@@ -8,7 +8,6 @@ keeps the digits, and the mean is added again to what is said of the scores them
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, cast
@@ -19,7 +18,6 @@ from torch import Tensor
 
 from isoscope.models.attention import Attended
 from isoscope.statistics.attention import EDGES, score_counts
-from isoscope.statistics.kernel import one_thread
 
 CLOSED = -5000.0
 """An additive part at or below this closes a position: models write their masks as −1e4, −1e9 or the smallest number of a dtype."""
@@ -173,31 +171,22 @@ class _Item:
         keys = torch.sub(key, mean[:, None], out=room[: key.numel()].view(key.shape)).mul_(call.scale)
         return cls(query, keys, mean * call.scale, scores, bias, mask, closes, rows, columns)
 
-    def block(self, j: int, at: slice, between: slice, out: Tensor, offset: Tensor, *, alone: bool) -> None:
-        """The scores of head j in these rows and between these keys, about `offset`, which is what the mean key adds to a row.
-
-        `alone` says that no other thread works on another head meanwhile, so that torch may use them all.
-        """
+    def block(self, j: int, at: slice, between: slice, out: Tensor, offset: Tensor) -> None:
+        """The scores of head j in these rows and between these keys, about `offset`, which is what the mean key adds to a row."""
         if self.scores is not None:
             out.copy_(self.given(j, at)[:, between])
             offset.zero_()
             return
         own = j // (len(self.query) // len(self.key))
         query, key, mean = self.query[j, at], self.key[own, between], None if self.mean is None else self.mean[own]
-        if alone:
-            torch.mm(query, key.T, out=out)
-        else:
-            np.matmul(query.numpy(), key.numpy().T, out=out.numpy())
+        torch.mm(query, key.T, out=out)
         if mean is None:
             offset.zero_()
-        elif alone:
-            torch.mv(query, mean, out=offset)
         else:
-            np.matmul(query.numpy(), mean.numpy(), out=offset.numpy())
+            torch.mv(query, mean, out=offset)
         if self.bias is not None:
             bias = self.bias[j if len(self.bias) > 1 else 0]
-            part = bias[at if len(bias) > 1 else slice(None), between]
-            np.add(out.numpy(), part.numpy(), out=out.numpy()) if not alone else out.add_(part)
+            out.add_(bias[at if len(bias) > 1 else slice(None), between])
 
     def given(self, j: int, at: slice) -> Tensor:
         """(m, n) the scores that the model gave for these rows of head j."""
@@ -298,11 +287,6 @@ def compiled() -> Callable[..., None] | None:
     return cast("Callable[..., None]", fused)
 
 
-@lru_cache(maxsize=1)
-def _pool(workers: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(workers, thread_name_prefix="attention")
-
-
 class _Kept:
     """What is found of the rows of a call, and room for one block of scores and one of exponentials."""
 
@@ -311,12 +295,9 @@ class _Kept:
         s, device = call.key.shape[2], call.query.device
         like: dict[str, Any] = {"dtype": torch.float64 if call.query.dtype == torch.float64 else torch.float32, "device": device}
         self.fused = compiled() if device.type == "cpu" and like["dtype"] == torch.float32 else None
-        threads = torch.get_num_threads() if device.type == "cpu" else 1
-        # Compiled, every thread has heads of its own; otherwise torch has all threads work on one.
-        self.workers = threads if self.fused is not None else 1
-        size = BLOCK * threads // self.workers if device.type == "cpu" else LARGE_BLOCK
+        size = BLOCK * (torch.get_num_threads() if self.fused is None else 1) if device.type == "cpu" else LARGE_BLOCK
         self.step = max(size // max(s, 1), 1)
-        self.rooms = torch.empty((self.workers, 2, min(self.step, r) * s), **like)
+        self.room = torch.empty((2, min(self.step, r) * s), **like)
         self.keys = torch.empty(call.key[0].numel(), **like)
         self.ones = torch.ones(s, **like)
         self.values = torch.full((len(_VALUES) if median else _LOWER, b, h, r), torch.nan, **like)
@@ -335,36 +316,25 @@ class _Kept:
         blocks = [slice(start, min(start + self.step, m)) for start in range(0, m, self.step)]
         shared = [_Window.of(item.opened(0, at), at.stop - at.start, n) for at in blocks] if item.alike else None
         leads = n > 0 and (item.columns is None or int(item.columns[0]) == 0)
-        single = item.scores is not None or (item.bias is not None and item.bias.dtype != torch.float32)
-        workers = 1 if single else min(self.workers, h)
-
-        def work(first: int) -> None:
-            with torch.inference_mode():
-                for j in range(first, h, workers):
-                    for number, at in enumerate(blocks):
-                        window = shared[number] if shared is not None else _Window.of(item.opened(j, at), at.stop - at.start, n)
-                        is_open[j, at] = window.count
-                        if window.between.stop > window.between.start:
-                            self.block(item, j, at, window, values[:, j, at], received[j, window.between], self.rooms[first], workers == 1)
-                            if not leads or window.between.start:
-                                values[_FIRST, j, at] = 0.0
-
-        if workers == 1:
-            work(0)
-        else:
-            with one_thread():
-                list(_pool(workers).map(work, range(workers)))
+        for j in range(h):
+            for number, at in enumerate(blocks):
+                window = shared[number] if shared is not None else _Window.of(item.opened(j, at), at.stop - at.start, n)
+                is_open[j, at] = window.count
+                if window.between.stop > window.between.start:
+                    self.block(item, j, at, window, values[:, j, at], received[j, window.between])
+                    if not leads or window.between.start:
+                        values[_FIRST, j, at] = 0.0
         if place is not None:
             self.values[:, i, :, place], self.open[i, :, place] = values, is_open
         if item.columns is not None:
             self.received[i, :, item.columns] = received
 
-    def block(self, item: _Item, j: int, at: slice, window: _Window, values: Tensor, received: Tensor, room: Tensor, alone: bool) -> None:
+    def block(self, item: _Item, j: int, at: slice, window: _Window, values: Tensor, received: Tensor) -> None:
         """One block of rows of head j: its scores, what is found of them, and what its keys receive."""
         m, width = at.stop - at.start, window.between.stop - window.between.start
-        s, e = room[:, : m * width].view(2, m, width).unbind()
+        s, e = self.room[:, : m * width].view(2, m, width).unbind()
         found = values.new_empty((len(values), m))
-        item.block(j, at, window.between, s, found[_OFFSET], alone=alone)
+        item.block(j, at, window.between, s, found[_OFFSET])
         # With all keys before it and no bias, a row about the mean key has mean zero already.
         plain = item.mean is not None and item.scores is None and item.bias is None
         centred = plain and window.edge is None and width == item.key.shape[1]
