@@ -8,7 +8,6 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.models.heads import absorb_heads
 from isoscope.models.tap import Layout, absorb
-from isoscope.statistics import heads as module
 from isoscope.statistics.heads import Heads
 from isoscope.statistics.sample import point_hashes
 from isoscope.statistics.site_statistics import SiteStatistics
@@ -16,15 +15,6 @@ from isoscope.statistics.site_statistics import SiteStatistics
 NAMES = ["special", "first", "body"]
 SITE = Site("encoder", "query", 2)
 H, E = 3, 5
-
-
-@pytest.fixture(params=["compiled", "numpy"], autouse=True)
-def way(request, monkeypatch):
-    """Both ways of adding up: as numba compiles it, and as numpy does it where numba is not installed."""
-    if request.param == "numpy":
-        monkeypatch.setattr(module, "compiled", lambda: None)
-    else:
-        assert module.compiled() is not None
 
 
 def batches(dtype, count=4, b=3, t=40, seed=0, offset=0.0):

@@ -35,7 +35,7 @@ def brute(x, mask):
                 sums.zeros[i] += 1
                 continue
             sums.directions[i] += point / norm
-            sums.squared += (point / norm) ** 2
+            sums.squared[i] += (point / norm) ** 2
     return sums
 
 

@@ -16,11 +16,9 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.models.blocks import Blocks, find_blocks, find_norms, is_activation, is_norm
 from isoscope.models.family import Stack
-from isoscope.statistics.kernel import Sums, as_block, block_sums, to_host
+from isoscope.statistics.kernel import DENSE, Sums, as_block, block_sums, to_host
 from isoscope.statistics.site_statistics import SiteStatistics
 
-DENSE = 0.3
-"""A slice of more than this part of a batch is reduced under a mask; a smaller one is gathered first."""
 SMALL_D = 256
 """Up to this dimension products are taken in float64: such models are quick anyway, and their small spectra show every rounding."""
 SINK = 10.0
@@ -309,7 +307,7 @@ def _by_sequence(rows: Any, owner: np.ndarray, b: int) -> Sums:
     each = block_sums(rows[:, None, :])
     sums = Sums.nothing(b, rows.shape[-1])
     starts = np.flatnonzero(np.diff(owner, prepend=-1))  # positions come in order, so a sequence's rows lie together
-    for name in ("n", "zeros", "total", "directions", "norm", "norm2"):
+    for name in ("n", "zeros", "total", "directions", "squared", "norm", "norm2"):
         getattr(sums, name)[owner[starts]] = np.add.reduceat(getattr(each, name), starts)
-    sums.squared, sums.nonfinite = each.squared, each.nonfinite
+    sums.nonfinite = each.nonfinite
     return sums

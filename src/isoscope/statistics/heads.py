@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
-from typing import cast
-
 import numpy as np
 
 from isoscope.statistics.groups import Groups
-from isoscope.statistics.kernel import TINY, Block, Floats, namespace, one_thread, to_host
+from isoscope.statistics.kernel import DENSE, Block, Floats, Sums, as_block, block_sums, namespace
 from isoscope.statistics.sample import Sample
 from isoscope.statistics.second_moment import SecondMoment
 from isoscope.statistics.site_statistics import SiteStatistics
@@ -18,10 +14,6 @@ HEAD_GROUPS = 16
 """Groups of items a head: a model may have hundreds of heads, and 64 groups of each would take a hundred megabytes."""
 HEAD_SAMPLE = 256
 """Points kept of a head."""
-DENSE = 0.3
-"""A slice of more than this part of a batch is reduced under a mask; a smaller one is gathered first."""
-COUNTS = ("n", "alive", "norm", "norm2")
-"""What is counted of each head: points, those with a direction, Σ‖x‖, Σ‖x‖²."""
 
 
 class Heads:
@@ -33,7 +25,7 @@ class Heads:
     def __init__(self, h: int, e: int, names: list[str], *, groups: int = HEAD_GROUPS, sample: int = HEAD_SAMPLE) -> None:
         self.h, self.e, self.names = h, e, list(names)
         k = len(names)
-        self.counts = np.zeros((4, k, groups, h))
+        self.counts = np.zeros((4, k, groups, h))  # points, those with a direction, Σ‖x‖, Σ‖x‖²
         self.sums = np.zeros((2, k, groups, h, e))  # Σx, Σu
         self.squared = np.zeros((k, h, e))  # Σu²
         self.products = np.zeros((2, groups, k, k, h))  # Σ_item S_a·S_b, Σ_item n_a n_b
@@ -58,7 +50,7 @@ class Heads:
         b, k = len(codes), len(self.names)
         found, bad = [], {}
         for code in (int(code) for code in np.unique(codes) if code >= 0):
-            part = HeadSums.of(x, codes == code)
+            part = _sums(x, codes == code)
             found.append((code, part))
             if part.nonfinite:
                 bad[code] = part.nonfinite
@@ -67,13 +59,15 @@ class Heads:
         group = group % len(self.units)
         directions, alive = np.zeros((b, k, self.h, self.e)), np.zeros((b, k, self.h))
         for code, part in found:
-            directions[:, code], alive[:, code] = part.directions, part.counts[1]
-            self.squared[code] += part.squared
+            total, directions[:, code], squared = (s.reshape(b, self.h, self.e) for s in (part.total, part.directions, part.squared))
+            counts = np.stack([part.n, part.n - part.zeros, part.norm, part.norm2]).reshape(4, b, self.h)
+            alive[:, code] = counts[1]
+            self.squared[code] += squared.sum(0)
             for i, g in enumerate(group):
-                self.counts[:, code, g] += part.counts[:, i]
-                self.sums[0, code, g] += part.total[i]
-                self.sums[1, code, g] += part.directions[i]
-            self.second[code].update(x, codes == code, part.total.sum(0))
+                self.counts[:, code, g] += counts[:, i]
+                self.sums[0, code, g] += total[i]
+                self.sums[1, code, g] += directions[i, code]
+            self.second[code].update(x, codes == code, total.sum(0))
         self._items(directions, alive, group, unit, last)
         return {}
 
@@ -147,69 +141,12 @@ class Heads:
         return self
 
 
-@lru_cache(maxsize=1)
-def compiled() -> Callable[..., int] | None:
-    """The sums in one pass, where numba is installed."""
-    try:
-        from isoscope.statistics.heads_fused import fused
-    except (ImportError, RuntimeError):  # no numba, or no folder in which it may keep what it compiled
-        return None
-    return cast("Callable[..., int]", fused)
-
-
-class HeadSums:
-    """What a block adds up to, by sequence and head."""
-
-    def __init__(self, b: int, h: int, e: int) -> None:
-        self.counts = np.zeros((4, b, h))  # as `COUNTS`
-        self.total, self.directions, self.squared = np.zeros((b, h, e)), np.zeros((b, h, e)), np.zeros((h, e))
-        self.nonfinite = 0
-
-    @classmethod
-    def of(cls, x: Block, mask: np.ndarray) -> HeadSums:
-        """The sums of the points (b, h, t, e) where the mask (b, t) is true."""
-        b, h, t, e = x.shape
-        sums = cls(b, h, e)
-        x = x.numpy() if not isinstance(x, np.ndarray) and x.device.type == "cpu" else x
-        fused = compiled() if isinstance(x, np.ndarray) and x.dtype == np.float32 else None
-        if fused is not None:
-            rows = np.ascontiguousarray(x.swapaxes(1, 2))  # as a projection gives them, which takes no copy
-            for i in range(b):
-                counts = np.zeros((4, h))
-                sums.nonfinite += fused(rows[i], mask[i], counts, sums.total[i], sums.directions[i], sums.squared)
-                sums.counts[:, i] = counts
-            return sums
-        with np.errstate(invalid="ignore", over="ignore", divide="ignore"), one_thread():
-            for i in range(b):
-                positions = np.flatnonzero(mask[i])
-                if len(positions) <= DENSE * t or not sums._add(i, x[i], mask[i]):
-                    sums._add(i, _taken(x[i], positions))
-        return sums
-
-    def _add(self, i: int, x: Block, mask: np.ndarray | None = None) -> bool:
-        """Add the points (h, m, e) of sequence i where the mask is true; False if what is masked has no length to be divided by."""
-        xp = namespace(x)
-        square = x * x
-        norm2 = np.vecdot(x, x) if xp is np else square.sum(-1)
-        finite = xp.isfinite(norm2)
-        usable = finite & (norm2 > TINY)
-        if not bool(usable.all()):
-            if mask is not None:
-                return False
-            self.nonfinite += int((~finite).sum())
-            inverse = xp.where(usable, norm2, xp.ones_like(norm2)) ** -0.5 * usable
-        else:
-            inverse = norm2**-0.5
-        weight = xp.ones_like(norm2)
-        if mask is not None:
-            weight = weight * (mask if xp is np else xp.as_tensor(mask, device=x.device))
-            inverse, norm2 = inverse * weight, norm2 * weight
-        total = to_host(xp.stack([weight, inverse], 1) @ x)
-        self.total[i], self.directions[i] = total[:, 0], total[:, 1]
-        self.squared += to_host((inverse * inverse)[:, None] @ square)[:, 0]
-        lengths = to_host(norm2)
-        self.counts[:, i] = to_host(weight).sum(1), to_host(inverse > 0).sum(1), np.sqrt(lengths).sum(1), lengths.sum(1)
-        return True
+def _sums(x: Block, mask: np.ndarray) -> Sums:
+    """The sums of the points (b, h, t, e) where the mask (b, t) is true, a segment a sequence and head."""
+    b, h, t, _ = x.shape
+    if mask.sum() > DENSE * b * t:
+        return Sums.chain([block_sums(as_block(x[i]), np.broadcast_to(mask[i], (h, t))) for i in range(b)])
+    return Sums.chain([block_sums(as_block(_taken(x[i], np.flatnonzero(mask[i])))) for i in range(b)])
 
 
 def _taken(x: Block, positions: np.ndarray) -> Block:

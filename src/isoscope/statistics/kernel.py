@@ -22,6 +22,8 @@ TILE_ROWS = 128
 """Rows reduced at a time by one thread: a tile and its square stay in the second-level cache, which halves the time."""
 TINY = 1e-30
 """Below this a squared norm is zero."""
+DENSE = 0.3
+"""A slice of more than this part of a batch is reduced under a mask; a smaller one is gathered first."""
 
 
 def namespace(x: Block) -> Any:
@@ -50,13 +52,13 @@ def to_host(x: Block) -> Floats:
 
 @dataclass
 class Sums:
-    """What a block of g segments of t points in d dimensions adds up to; one entry a segment except for `squared`."""
+    """What a block of g segments of t points in d dimensions adds up to; one entry a segment."""
 
     n: Floats  # (g,) points counted
     zeros: Floats  # (g,) points of norm zero among them; they have no direction
     total: Floats  # (g, d) Σx
     directions: Floats  # (g, d) Σu
-    squared: Floats  # (d,) Σu² over all segments
+    squared: Floats  # (g, d) Σu² by dimension
     norm: Floats  # (g,) Σ‖x‖
     norm2: Floats  # (g,) Σ‖x‖²
     nonfinite: int  # points with NaN or infinity; they are in none of the sums
@@ -64,7 +66,7 @@ class Sums:
     @classmethod
     def nothing(cls, g: int, d: int) -> Sums:
         """The sums of no points."""
-        return cls(np.zeros(g), np.zeros(g), np.zeros((g, d)), np.zeros((g, d)), np.zeros(d), np.zeros(g), np.zeros(g), 0)
+        return cls(np.zeros(g), np.zeros(g), np.zeros((g, d)), np.zeros((g, d)), np.zeros((g, d)), np.zeros(g), np.zeros(g), 0)
 
     @classmethod
     def chain(cls, parts: list[Sums]) -> Sums:
@@ -73,9 +75,8 @@ class Sums:
         def column(name: str) -> Floats:
             return np.concatenate([getattr(part, name) for part in parts])
 
-        squared = np.sum([part.squared for part in parts], axis=0)
-        n, zeros, total, directions, norm, norm2 = map(column, ("n", "zeros", "total", "directions", "norm", "norm2"))
-        return cls(n, zeros, total, directions, squared, norm, norm2, sum(part.nonfinite for part in parts))
+        names = ("n", "zeros", "total", "directions", "squared", "norm", "norm2")
+        return cls(**{name: column(name) for name in names}, nonfinite=sum(part.nonfinite for part in parts))
 
 
 def block_sums(x: Block, mask: Block | None = None, *, directions_only: bool = False) -> Sums:
@@ -123,7 +124,7 @@ def one_thread() -> Any:
 
 
 def _tiles(x: Block, weight: Block, like: dict[str, Any], directions_only: bool) -> tuple[Block, Floats, Floats, Floats]:
-    """‖x‖² by point, Σu and Σx by segment, Σu² over all: tile by tile, each tile read from memory once."""
+    """‖x‖² by point, Σu, Σx and Σu² by segment: tile by tile, each tile read from memory once."""
     g, t, d = x.shape
     xp = namespace(x)
     rows = TILE_ROWS if isinstance(x, np.ndarray) else max(g * t, 1)
@@ -148,7 +149,7 @@ def _tiles(x: Block, weight: Block, like: dict[str, Any], directions_only: bool)
             if not directions_only:
                 _weighted(w, tile, total[at, step])
                 _weighted(inverse * inverse, square, squared[at, step])
-    return norm2, to_host(u).sum(1), to_host(total).sum(1), to_host(squared).sum((0, 1))
+    return norm2, to_host(u).sum(1), to_host(total).sum(1), to_host(squared).sum(1)
 
 
 def _weighted(w: Block, tile: Block, out: Block) -> None:

@@ -42,7 +42,7 @@ class Moments:
         self.norm2 += float(sums.norm2.sum())
         self.total += sums.total.sum(0)
         self.directions += sums.directions.sum(0)
-        self.squared += sums.squared
+        self.squared += sums.squared.sum(0)
         if rows is None or not len(rows):
             return
         if self.second is not None:
