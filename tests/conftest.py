@@ -99,6 +99,20 @@ def texts(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def data(tmp_path_factory, texts):
+    """A few items of each modality: where its text, its clips and its images lie."""
+    from tests.models.zoo import clips, images
+
+    short = tmp_path_factory.mktemp("short") / "short.txt"
+    short.write_text("\n\n".join(texts.read_text("utf-8").split("\n\n")[:12]), "utf-8")
+    return {
+        "text": str(short),
+        "speech": str(clips(tmp_path_factory.mktemp("speech"))),
+        "images": str(images(tmp_path_factory.mktemp("images"))),
+    }
+
+
+@pytest.fixture(scope="session")
 def minilm():
     """all-MiniLM-L6-v2, a real encoder."""
     from fetch import fetch

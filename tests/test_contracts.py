@@ -1,4 +1,4 @@
-"""Every metric and every series that the registry finds is held to the public contract checks, and the checks hold to theirs."""
+"""Every metric, profile and series that the registry finds is held to the public contract checks, and the checks hold to theirs."""
 
 import numpy as np
 import pytest
@@ -6,9 +6,10 @@ import pytest
 import isoscope.metrics
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
-from isoscope.metrics import curves, metrics, registry
+from isoscope.metrics import curves, metrics, profiles, registry
 from isoscope.statistics.metric import Metric, Series
-from isoscope.testing import check_metric, check_series
+from isoscope.statistics.profile import Profile, top_part
+from isoscope.testing import check_metric, check_profile, check_series
 
 
 @pytest.mark.parametrize("metric", metrics(), ids=lambda entry: entry.name)
@@ -19,6 +20,11 @@ def test_metric(metric):
 @pytest.mark.parametrize("series", curves(), ids=lambda entry: entry.name)
 def test_series(series):
     check_series(series)
+
+
+@pytest.mark.parametrize("profile", profiles(), ids=lambda entry: entry.name)
+def test_profile(profile):
+    check_profile(profile)
 
 
 def test_the_registry_names_what_the_package_offers():
@@ -109,3 +115,31 @@ def test_a_broken_series_is_told_what_is_broken(sentence, curve):
     test_contracts.__module__ = "test_contracts"
     with pytest.raises(AssertionError, match=sentence):
         check_series(Series(test_contracts, reads=("sums",), title="T"))
+
+
+def profiled(function, *, of=top_part, doc="A number.\n\nRange 0 to 1, null none.", **changed):
+    def test_contracts(shares):
+        return function(shares)
+
+    test_contracts.__module__, test_contracts.__doc__ = "tests.test_contracts", doc
+    return Profile(test_contracts, of=of, **({"range": (0.0, 1.0), "title": "T"} | changed))
+
+
+@pytest.mark.parametrize(
+    ("sentence", "broken"),
+    {
+        "outside its range": profiled(lambda shares: shares.sum(-1) + 1),
+        "differs when called again": profiled(lambda shares: shares.mean(-1) * rng.random()),
+        "warns: All-NaN": profiled(lambda shares: shares.mean(-1) * np.where(np.ndim(shares) == 1, 1, np.nan)),
+        "state the range": profiled(lambda shares: shares.mean(-1), doc="A number.\n\nNull 0."),
+        "range .* is empty": profiled(lambda shares: shares.mean(-1), range=(1.0, 0.0)),
+        "is not a profile": honest,
+    }.items(),
+)
+def test_a_broken_profile_is_told_what_is_broken(sentence, broken):
+    with pytest.raises(AssertionError, match=sentence):
+        check_profile(broken)
+
+
+def test_the_profile_that_is_not_broken():
+    check_profile(profiled(lambda shares: shares.mean(-1)))

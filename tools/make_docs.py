@@ -22,6 +22,7 @@ PARTS = {
     "cosine": "second moments of directions (`--cosine-sd`)",
     "groups": "groups of items, for its interval",
     "sample": "the sample",
+    "neighbours": "nearest neighbours within the sample",
     "attention": "sums over rows of attention (`--taps attention`)",
     "medians": "medians of rows (`--median`)",
     "scores": "a histogram of scores",
@@ -58,9 +59,9 @@ def metric_entry(entry: Any) -> Iterator[str]:
 
 def metrics_page() -> str:
     """docs/metrics.md."""
-    from isoscope.metrics import curves, metrics
+    from isoscope.metrics import curves, metrics, profiles
 
-    own = [entry for kind in (metrics(), curves()) for entry in kind if entry.__module__.startswith("isoscope.metrics.")]
+    own = [entry for kind in (metrics(), profiles(), curves()) for entry in kind if entry.__module__.startswith("isoscope.metrics.")]
     numbers, series = ([entry for entry in own if hasattr(entry, "range") is wanted] for wanted in (True, False))
     index = ["| metric | what it means |", "|---|---|", *(f"| [{entry.name}](#{entry.name}) | {entry.summary} |" for entry in numbers)]
     page = [

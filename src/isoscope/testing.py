@@ -14,18 +14,20 @@ from __future__ import annotations
 import inspect
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from isoscope.core.number import Number
 from isoscope.core.slice import POINTS
 from isoscope.statistics.attention import ATTENTION_PARTS, AttentionCloud, AttentionStatistics, score_counts
-from isoscope.statistics.cloud import PARTS
+from isoscope.statistics.cloud import PARTS, Cloud
 from isoscope.statistics.groups import GROUPS
 from isoscope.statistics.matrix import cloud_of
 from isoscope.statistics.metric import Measured, Metric, Series
+from isoscope.statistics.profile import BLOCKS, Profile
 
 N, D = 240, 24
 """The size of the clouds that a check measures."""
@@ -89,11 +91,11 @@ def attention_cloud(query: np.ndarray, key: np.ndarray) -> AttentionCloud:
         "sd": np.sqrt((np.where(seen, scores - mean[..., None], 0) ** 2).sum(-1) / count),
         "first": p[..., 0],
         "received": p.sum(2),
-        "histogram": score_counts(scores[seen])[None],
     }
     statistics = AttentionStatistics(1, d, [POINTS], scale=d**-0.5, median=True, histogram=True)
     # The group of a sequence comes from its own numbers, so that it keeps it in another order.
     statistics.update(rows, np.zeros((b, t), dtype=np.int16), (np.abs(query[:, 0, 0]) * 1e6).astype(np.int64) % GROUPS)
+    statistics.count(score_counts(scores[seen])[None])
     cloud = statistics.cloud("all")
     assert cloud is not None
     cloud.pair = cloud_of(query.reshape(-1, d)), cloud_of(key.reshape(-1, d))
@@ -123,14 +125,13 @@ def check_metric(metric: Metric) -> None:
     _require(isinstance(metric, Metric), f"{metric!r} is not a metric: declare it with @metric.")
     name = metric.name
     _check_declaration(metric)
-    low, high = metric.range
-    _require(low < high, f"{name}: the range {metric.range} is empty.")
-    _require("range" in (metric.__doc__ or "").lower(), f"{name}: the docstring does not state the range.")
-    _require("null" in (metric.__doc__ or "").lower(), f"{name}: the docstring does not state the null, or that there is none.")
+    _check_range(metric)
     _require(metric.at_least >= 1, f"{name}: at_least must be 1 or more; it is {metric.at_least}.")
     for kind, cloud, other in _clouds(metric):
         where = f"{name} of the cloud {kind!r}"
+        before = _state(cloud)
         value = _called_twice(metric, cloud, where)
+        _require(_same(before, _state(cloud)), f"{where} changed the cloud.")
         _check_number(metric, value, where)
         shuffled = metric(other)
         _require(_near(value, shuffled), f"{where} depends on the order of rows: {float(value)!r} and {float(shuffled)!r}.")
@@ -153,12 +154,61 @@ def check_series(series: Series) -> None:
         _require(_same(before, _state(cloud)), f"{where} changed the cloud.")
 
 
+def check_profile(profile: Profile) -> None:
+    """Check a profile's contract.
+
+    It declares what a metric declares. On stacks of six and nine blocks it gives a `Number` within its range with its interval around
+    it, or NaN with a note; the same when called again, and whatever enters the first block; it warns of nothing and changes no cloud. A
+    stack of fewer than six blocks, or one with a gap, gives NaN with a note.
+    """
+    _require(isinstance(profile, Profile), f"{profile!r} is not a profile: declare it with @profile.")
+    name = profile.name
+    _check_declaration(profile)
+    _check_range(profile)
+    for blocks in (BLOCKS, BLOCKS + 3):
+        where = f"{name} of {blocks} blocks"
+        stack = random_stack(blocks)
+        before = {layer: _state(cloud) for layer, cloud in stack.items()}
+        value = _called_twice(profile, stack, where)
+        for layer, cloud in stack.items():
+            _require(_same(before[layer], _state(cloud)), f"{where} changed the cloud of layer {layer}.")
+        _check_number(profile, value, where)
+        _require(not math.isnan(value.low), f"{where} has no interval.")
+        entered = profile(stack | {0: cloud_of(random_clouds()["dominated"])})
+        _require(float(entered) == float(value), f"{where} depends on layer 0, which no block has made.")
+        _require(
+            math.isnan(profile({layer: stack[layer] for layer in stack if layer != 3})), f"{where} does not mind that a block is missing."
+        )
+    few = profile(random_stack(BLOCKS - 1))
+    _require(math.isnan(few) and bool(few.note), f"{name} of {BLOCKS - 1} blocks is {float(few)}; NaN with a note is expected.")
+
+
+def random_stack(blocks: int, seed: int = 0) -> dict[int, Cloud]:
+    """The clouds of a stack by layer, from 0 to `blocks`: one direction grows and shrinks again, over noise that the layers share.
+
+    >>> sorted(random_stack(6))
+    [0, 1, 2, 3, 4, 5, 6]
+    """
+    rng = np.random.default_rng(seed)
+    base = rng.standard_normal((N, D))
+    height = 1 + 4 * np.sin(np.pi * np.arange(blocks + 1) / blocks)
+    return {layer: cloud_of(base * np.where(np.arange(D) == 3, height[layer], 1.0)) for layer in range(blocks + 1)}
+
+
 def _require(holds: bool, sentence: str) -> None:
     if not holds:
         raise AssertionError(sentence)
 
 
-def _check_declaration(entry: Metric | Series) -> None:
+def _check_range(entry: Metric | Profile) -> None:
+    low, high = entry.range
+    name, doc = entry.name, (entry.__doc__ or "").lower()
+    _require(low < high, f"{name}: the range {entry.range} is empty.")
+    _require("range" in doc, f"{name}: the docstring does not state the range.")
+    _require("null" in doc, f"{name}: the docstring does not state the null, or that there is none.")
+
+
+def _check_declaration(entry: Metric | Series | Profile) -> None:
     name, summary = entry.name, entry.summary
     _require(bool(summary), f"{name}: there is no docstring.")
     _require(summary.endswith(".") and ". " not in summary, f"{name}: the docstring must begin with one sentence; it begins {summary!r}.")
@@ -171,20 +221,18 @@ def _check_declaration(entry: Metric | Series) -> None:
     _require(entry.__module__.rpartition(".")[2] == name, f"{name}: the module is called {entry.__module__}.")
 
 
-def _called_twice(metric: Metric, cloud: Measured, where: str) -> Number:
-    before = _state(cloud)
+def _called_twice(metric: Callable[[Any], Number], measured: Any, where: str) -> Number:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        first, second = metric(cloud), metric(cloud)
+        first, second = metric(measured), metric(measured)
     _require(not said, f"{where} warns: {said[0].message if said else ''}")
     _require(isinstance(first, Number), f"{where} is a {type(first).__name__}; a Number is expected.")
     one, two = ([float(x), x.low, x.high, x.null, x.null_sd] for x in (first, second))
     _require(bool(np.array_equal(one, two, equal_nan=True)), f"{where} differs when called again: {one} and {two}.")
-    _require(_same(before, _state(cloud)), f"{where} changed the cloud.")
     return first
 
 
-def _check_number(metric: Metric, value: Number, where: str) -> None:
+def _check_number(metric: Metric | Profile, value: Number, where: str) -> None:
     _require(value.n >= 1 and value.d == D, f"{where} says n = {value.n} and d = {value.d}; d is {D}.")
     if math.isnan(value):
         _require(bool(value.note), f"{where} is NaN and its note does not say why.")

@@ -42,7 +42,8 @@ def test_a_value_that_an_option_does_not_take(bert, paragraphs, tmp_path, words,
         (("--policy", "bdy"), "The policy 'bdy' is not in this run; it has all, body, no-special, did you mean body?"),
         (("--policy", "ß"), "it has all, body, no-special."),
         (("--format", "cvs"), "--format must be csv, json or parquet; got 'cvs', did you mean csv?"),
-        (("--series", "--metric", "mean_cosine"), "--metric and --policy choose numbers, and --series is whole"),
+        (("--series", "--metric", "mean_cosine"), "There is no series called 'mean_cosine'"),
+        (("--series", "--policy", "body"), "--policy chooses numbers, and --series has all of them"),
     ],
 )
 def test_a_table_that_cannot_be_had(good_run, words, said):

@@ -5,18 +5,25 @@ import json
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import isoscope
 from isoscope.core.errors import IsoscopeError
+from isoscope.engine.attention import plan_of
+from isoscope.engine.measure import limited_threads
 from isoscope.engine.places import Places
 from isoscope.models.family import families
 from isoscope.models.load import load
 from isoscope.models.reference import resolve
 from isoscope.models.tap import Layout
 from isoscope.sources import open_source
-from tests.models.zoo import ZOO, build, clips, images
+from isoscope.statistics.attention import AttentionStatistics
+from isoscope.statistics.heads import Heads
+from isoscope.statistics.kept import state_of
+from tests.models.zoo import ZOO, build
 
 BY_TITLE = {small.title: small for small in ZOO}
+MODALITY = {family.name: family.source for family in families()}
 BOTH = "hidden,attention"
 WITHOUT_ATTENTION = tuple(title for family in families() for title in family.without_attention)
 
@@ -33,14 +40,6 @@ def model_of(tmp_path_factory):
     return make
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory, texts):
-    short = tmp_path_factory.mktemp("short") / "short.txt"
-    short.write_text("\n\n".join(texts.read_text("utf-8").split("\n\n")[:12]), "utf-8")
-    folders = {name: tmp_path_factory.mktemp(name) for name in ("speech", "images")}
-    return {"text": str(short), "speech": str(clips(folders["speech"])), "images": str(images(folders["images"]))}
-
-
 def measured(model, source, folder, **options):
     given = {"quiet": True, "batch_size": 3, "seq_len": 32, "taps": BOTH} | options
     return isoscope.measure(model, source, folder, **given)
@@ -55,9 +54,9 @@ def values(table, kind, metric, policy="all", layer=None):
 @pytest.mark.parametrize("title", [small.title for small in ZOO if small.title not in WITHOUT_ATTENTION])
 def test_every_architecture_has_rows_queries_and_keys(title, model_of, data, tmp_path):
     """Every row of attention counts once, whatever the windows, chunks and masks; queries are as many as rows."""
-    source = data[{"characters": "text"}.get(modality := modality_of(title), modality)]
-    options = {} if modality in ("text", "characters") else {"seq_len": None}
-    table = measured(model_of(title), source, tmp_path, **options).table()
+    modality = MODALITY[BY_TITLE[title].family]
+    options = {} if modality == "text" else {"seq_len": None}
+    table = measured(model_of(title), data[modality], tmp_path, **options).table()
     everything = table[table["policy"] == "all"]
     hidden = everything.query("kind == 'hidden' and metric == 'mean_norm'").set_index(["stack", "layer"])["n"]
     for kind, side in (("attention", "query"), ("cross_attention", "cross_query")):
@@ -69,16 +68,6 @@ def test_every_architecture_has_rows_queries_and_keys(title, model_of, data, tmp
     assert len(everything.query("kind == 'attention'"))
     entropy = everything.query("metric == 'attention_entropy_normalised'")["value"]
     assert entropy.between(0, 1 + 1e-9).all()
-
-
-def modality_of(title):
-    folder = {"byt5": "text", "canine": "text", "character_bert": "text", "manta_lm": "text"}
-    family = BY_TITLE[title].family
-    if family in ("wav2vec2", "whisper"):
-        return "speech"
-    if family in ("vision_transformer", "hierarchical", "convolution"):
-        return "images"
-    return folder.get(family, "text")
 
 
 @pytest.mark.parametrize("title", ["BERT", "Llama"])
@@ -252,3 +241,40 @@ def test_the_options_are_part_of_what_a_cell_is(model_of, data, tmp_path):
         measured(folder, data["text"], tmp_path, **options)
     identities = [json.dumps(manifest["identity"], sort_keys=True) for manifest in isoscope.open(tmp_path).manifests()]
     assert len(set(identities)) == 3
+
+
+@pytest.mark.parametrize("keep", ["rows", "sums", "all"])
+def test_the_announced_size_is_that_of_what_is_kept(keep):
+    """Of heads and rows that have seen enough for full matrices and a full sample."""
+    rng = np.random.default_rng(0)
+    heads, rows = Heads(4, 64, ["first", "body"], sample=64), AttentionStatistics(4, 64, ["first", "body"], histogram=True)
+    layout = whole_layout(6, 40)
+    codes = np.where(np.arange(40) < 20, 0, 1) * np.ones((6, 1), np.int16)
+    x = rng.standard_normal((6, 4, 40, 64))
+    assert heads.update(x, codes, layout.group, unit=layout.unit, last=layout.last) == {}
+    heads.draw(x, layout.hashes, layout.item, layout.index, codes)
+    for kept in (heads, rows):
+        held = sum(array.nbytes for array in state_of(kept, sample=keep == "all").values())
+        assert plan_of(kept).disk(keep) == pytest.approx(0 if keep == "rows" else held, rel=0.1)
+        assert plan_of(kept).memory() >= held
+
+
+def test_threads_of_torch_and_of_blas_are_limited_and_given_back():
+    def used():
+        return torch.get_num_threads(), [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    torch.set_num_threads(2)
+    try:
+        with threadpool_limits(2, user_api="blas"):
+            before = used()
+            with limited_threads(1):
+                inside = used()
+            with limited_threads(None):
+                assert used() == before
+            assert used() == before
+    finally:
+        torch.set_num_threads(1)
+    assert before[0] == 2
+    assert 2 in before[1]
+    assert inside[0] == 1
+    assert set(inside[1]) == {1}

@@ -64,7 +64,7 @@ def agrees(table, found, keep=None, policy="all"):
     """The table's hidden layers against states (rows, t, d), at the positions that `keep` (rows, t) chooses."""
     keep = np.ones(found[0].shape[:2], bool) if keep is None else np.asarray(keep)
     owner = np.repeat(np.arange(len(keep))[:, None], keep.shape[1], 1)[keep]
-    hidden = table[(table["kind"] == "hidden") & (table["policy"] == policy)]
+    hidden = table[(table["kind"] == "hidden") & (table["policy"] == policy)].dropna(subset=["layer"])
     assert sorted(set(hidden["layer"])) == list(range(len(found)))
     for layer, state in enumerate(found):
         mine, expected = hidden[hidden["layer"] == layer].set_index("metric"), brute(state[keep], owner)

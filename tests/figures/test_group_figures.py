@@ -13,10 +13,11 @@ import pytest
 from isoscope.core.group import GROUPS, grouped, in_a_row
 from isoscope.core.published import CURVES, published
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
-from isoscope.drawing import INK, PALETTE, model_curves, one_pair, with_curves
+from isoscope.drawing import INK, PALETTE, model_curves, with_curves
 from isoscope.figures import figures
 from isoscope.report.charts import legend_of, panels
 from isoscope.statistics.association import associations
+from isoscope.statistics.chance import one_pair
 from tests.figures.made_table import ZOO, made_zoo
 
 OF_GROUP = dict(zip(GROUPS, ("token_models", "character_models", "speech_models", "vision_models", "convolutional_models"), strict=True))

@@ -9,10 +9,10 @@ from scipy.integrate import quad
 from scipy.special import gammaln, hyp1f1
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
-from isoscope.drawing import one_pair
 from isoscope.figures import figures
 from isoscope.lab import null
 from isoscope.metrics import between_cosine, isotropy_score, mean_cosine, registry
+from isoscope.statistics.chance import head_threshold, one_pair
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.matrix import cloud_of
 
@@ -81,7 +81,7 @@ def test_levels_of_the_spectrum_are_those_of_the_metrics():
 
 
 def test_the_chance_level_of_heads():
-    assert null.head_threshold(64, 144) == pytest.approx(0.430, abs=5e-4)
+    assert head_threshold(64, 144) == pytest.approx(0.430, abs=5e-4)
     over, expected = null.simulated_heads(64, 144, 1000)
     assert expected == pytest.approx(0.0488, abs=1e-4)
     assert over.agrees(expected)
@@ -94,10 +94,12 @@ def test_two_nn_is_low_in_high_dimension(d, published):
     assert found.error < 0.03 * published
 
 
-def test_neighbours_by_blocks_are_the_nearest():
-    x = np.random.default_rng(3).standard_normal((700, 5)).astype(np.float32)
-    distances = np.sort(np.linalg.norm(x[:, None].astype(float) - x, axis=-1), axis=1)
-    assert null._two_nn(x) == pytest.approx(699 / np.log(distances[:, 2] / distances[:, 1]).sum(), rel=1e-4)
+def test_two_nn_is_the_estimator_over_the_nearest():
+    rng, values = np.random.default_rng([0, 5, 300]), []
+    for x in rng.standard_normal((2, 300, 5), dtype=np.float32):
+        distances = np.sort(np.linalg.norm(x[:, None].astype(float) - x, axis=-1), axis=1)
+        values.append(299 / np.log(distances[:, 2] / distances[:, 1]).sum())
+    assert null.two_nn(5, 300, draws=2).value == pytest.approx(np.mean(values), rel=1e-9)
 
 
 def test_the_tables_fill_both_figures_and_no_other():

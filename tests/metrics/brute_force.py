@@ -1,8 +1,10 @@
 """Every metric once more, in float64, from its definition and the points themselves: slow, and sharing no code with isoscope."""
 
 import numpy as np
+from brute_dimension import brute_dimensions, distinct
 from scipy.optimize import brentq
 from scipy.special import logsumexp
+from scipy.stats import skew
 
 NAN = float("nan")
 
@@ -68,6 +70,22 @@ def isotropy(cosine, d):
     return 1 - part
 
 
+def hubness(x, k=10):
+    """The skewness of how many points have each point among their k nearest."""
+    n = len(x)
+    if n <= k:
+        return NAN
+    counts = np.zeros(n)
+    for i in range(n):
+        distance = np.sqrt(((x - x[i]) ** 2).sum(1))
+        distance[i] = np.inf
+        order = np.argsort(distance, kind="stable")
+        if distance[order[k]] <= distance[order[k - 1]] * (1 + 1e-12):
+            return None  # two points are the tenth: either may be counted
+        counts[order[:k]] += 1
+    return float(skew(counts)) if counts.std() > 0 else 0.0
+
+
 def brute_force(x):
     """Name → value for the points x (n, d), each row an item of its own."""
     x = np.asarray(x, dtype=np.float64)
@@ -104,4 +122,5 @@ def brute_force(x):
         "partition_isotropy": partition(seen),
         "top_dimension_share": parts[0] / parts.sum(),
         "top3_dimension_share": parts[:3].sum() / parts.sum(),
-    }
+        "hubness": hubness(distinct(seen)),
+    } | brute_dimensions(seen)

@@ -10,7 +10,7 @@ import isoscope.metrics as m
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.models.attention import Attended
-from isoscope.models.attention_rows import attention_rows
+from isoscope.models.attention_rows import attention_rows, count_scores
 from isoscope.models.heads import absorb_heads, absorb_rows
 from isoscope.models.tap import Layout
 from isoscope.statistics.attention import EDGES, AttentionStatistics
@@ -37,7 +37,8 @@ def measured(query, key, scale, mask=None, **kept):
     layout = laid(b, t)
     call = Attended(SITE, query, key, scale, None, mask, None, query, key)
     statistics = AttentionStatistics(h, e, NAMES, scale=scale, median=True, histogram=True)
-    absorb_rows(statistics, attention_rows(call, median=True, histogram=True), layout, SITE, "made")
+    absorb_rows(statistics, attention_rows(call, median=True), layout, SITE, "made")
+    statistics.count(count_scores(call, torch.arange(t), torch.from_numpy(layout.codes >= 0)))
     sides = []
     for x in (query, key):
         heads = Heads(x.shape[1], e, NAMES)

@@ -21,6 +21,7 @@ SIMULATED = (
     "spectral_decay",
     "top_share_linear",
 )
+NEIGHBOURS = ("two_nn", "two_nn_mle", "two_nn_razzhigaev", "two_nn_batches", "gride", "levina_bickel", "hubness")
 DRAWS = 300
 NULL_DRAWS = 24  # of `isotropic_spectra`
 
@@ -39,8 +40,20 @@ def drawn(request):
 
 def test_every_metric_with_a_null_is_tried():
     x = np.random.default_rng(0).standard_normal((100, 24))
-    declared = {metric.name for metric in metrics("points") if np.isfinite(metric(x).null_sd)}
-    assert declared == {*CLOSED, *SIMULATED, "top_share", "centred_cosine"}
+    declared = {
+        metric.name for metric in metrics("points") if not metric.name.startswith(("local_", "cluster_")) and np.isfinite(metric(x).null_sd)
+    }
+    assert declared == {*CLOSED, *SIMULATED, "top_share", "centred_cosine", *NEIGHBOURS}
+
+
+@pytest.mark.parametrize("name", NEIGHBOURS)
+def test_nulls_of_neighbours(name):
+    """Drawn at a nearby n, by few draws: they lie within the spread of the metric over clouds of its own n."""
+    rng = np.random.default_rng(5)
+    found = [registry[name](rng.standard_normal((300, 12))) for _ in range(40)]
+    values, null = np.array(found), found[0].null
+    assert abs(values.mean() - null) < 4 * found[0].null_sd * (1 / 3 + 1 / 40) ** 0.5
+    assert values.std() / 4 < found[0].null_sd < 4 * values.std()
 
 
 @pytest.mark.parametrize("name", CLOSED)

@@ -19,7 +19,7 @@ from isoscope.models.reference import resolve
 from isoscope.models.tap import Tap
 from isoscope.sources import open_source
 from tests.models.brute_attention import NORMED, Reference, eager, references
-from tests.models.zoo import ZOO, build, clips, images
+from tests.models.zoo import ZOO, build
 
 BY_TITLE = {small.title: small for small in ZOO}
 WITHOUT = tuple(title for family in families() for title in family.without_attention)
@@ -27,16 +27,6 @@ ATTENDING = [title for title in BY_TITLE if title not in WITHOUT]
 ROTARY = {"ModernBERT", "GPT-J", "GPT-NeoX (Pythia)", "Llama", "Falcon", "Qwen2", "Qwen3", "Gemma", "Gemma 2", "OLMo", "OLMo 2"}
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 """Of Swin v2, which takes 200 from the scores between windows: about a mean of −100 float32 has fewer digits."""
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory, texts):
-    folder = tmp_path_factory.mktemp("data")
-    paragraphs = [part for part in texts.read_text("utf-8").split("\n\n") if part.strip()]
-    (folder / "short.txt").write_text("\n\n".join(paragraphs[:8]), "utf-8")
-    for name in ("speech", "images"):
-        (folder / name).mkdir()
-    return {"text": folder / "short.txt", "speech": clips(folder / "speech"), "images": images(folder / "images")}
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +39,7 @@ def seen(tmp_path_factory, data):
             small = BY_TITLE[title]
             folder = build(small, tmp_path_factory.mktemp("zoo") / f"small-{len(made)}")
             loaded = load(resolve(str(folder)))
-            arguments = _arguments(loaded, str(data[loaded.family.source]))
+            arguments = _arguments(loaded, data[loaded.family.source])
             calls, outputs = _watched(loaded.family.stacks(loaded.base), lambda: loaded.base(**arguments))
             reference = references(small, eager(small, folder), arguments) if title not in WITHOUT else []
             made[title] = calls, outputs, reference

@@ -9,7 +9,7 @@ import pytest
 from isoscope.engine.results import Results
 from tests.cli.calling import command
 from tests.models.loopback_hub import LoopbackHub
-from tests.models.test_families import data, expected_sites  # noqa: F401
+from tests.models.test_families import expected_sites
 from tests.models.zoo import ZOO, build
 
 ONE_A_FAMILY = list({small.family: small for small in reversed(ZOO)}.values())
@@ -58,10 +58,10 @@ def served_and_measured(smalls, folder, sources):
         assert again.table("mean_norm", policy="all").equals(table)
 
 
-def test_one_command_measures_every_family_from_a_hub(tmp_path, data):  # noqa: F811
+def test_one_command_measures_every_family_from_a_hub(tmp_path, data):
     served_and_measured(ONE_A_FAMILY, tmp_path, data)
 
 
 @pytest.mark.slow
-def test_one_command_measures_every_architecture_from_a_hub(tmp_path, data):  # noqa: F811
+def test_one_command_measures_every_architecture_from_a_hub(tmp_path, data):
     served_and_measured(ZOO, tmp_path, data)

@@ -21,7 +21,7 @@ def compare(folder, texts, out, *, tolerance, seq_len=64, policies=("all", "no-s
     loaded = load(resolve(str(folder)))
     sequences = sequences_of(loaded, open_source(str(texts)), seq_len)
     states = hidden_states(loaded, sequences)
-    measured = table[table["kind"].isin(["hidden", "final"])]
+    measured = table[table["kind"].isin(["hidden", "final"])].dropna(subset=["layer"])
     sites = {(r.stack, r.kind, r.layer) for r in measured.itertuples()}
     assert sites <= set(states)
     assert len(sites) == (len(options["layers"].split(",")) if "layers" in options else len(states))

@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
-from isoscope.drawing import one_pair
 from isoscope.figures import figures
 from isoscope.figures.query_key_alignment import levels
 from isoscope.report.heads import alignment, sharpness, sinks
 from isoscope.report.line import all_lines
 from isoscope.report.page import overview
 from isoscope.report.summary import summary
+from isoscope.statistics.chance import one_pair
 
 LAYERS, HEADS = 4, 3
 MASS = np.array([[0.1, 0.2, 0.05], [0.9, 0.8, 0.7], [0.1, 0.6, 0.2], [0.9, 0.8, 0.7]])

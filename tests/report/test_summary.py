@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
-from isoscope.report.chance import one_pair, spoken, verdict
+from isoscope.report.chance import spoken, verdict
 from isoscope.report.line import Line, all_lines, place
 from isoscope.report.summary import (
     above_chance,
@@ -20,6 +20,7 @@ from isoscope.report.summary import (
     summary,
     token_effect,
 )
+from isoscope.statistics.chance import one_pair
 from tests.figures.made_table import SIX, THIRTY, made_table
 
 

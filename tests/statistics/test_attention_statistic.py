@@ -21,7 +21,6 @@ def batch(b=B, seed=0):
     for name in ("entropy", "maximum", "minimum", "median", "mean", "sd", "first"):
         rows[name][padding] = np.nan
     rows["open"][padding] = 0
-    rows["histogram"] = rng.integers(0, 9, (H, len(EDGES) - 1))
     return rows, codes, rng.integers(0, 64, b)
 
 
@@ -29,7 +28,12 @@ def filled(*seeds, **made):
     statistics = AttentionStatistics(H, 8, NAMES, scale=0.5, median=True, histogram=True)
     for seed in seeds:
         assert statistics.update(*batch(seed=seed, **made)) == 0
+        statistics.count(counts(seed))
     return statistics
+
+
+def counts(seed):
+    return np.random.default_rng(seed).integers(0, 9, (H, len(EDGES) - 1))
 
 
 def same(a, b):
@@ -48,9 +52,9 @@ def test_sums_equal_plain_loops():
             kept = [r for r in range(T) if codes[i, r] >= 0]
             for r in kept:
                 n, mean, sd = rows["open"][i, j, r], rows["mean"][i, j, r], rows["sd"][i, j, r]
-                row = {name: rows[name][i, j, r] for name in ("entropy", "maximum", "minimum", "median", "mean", "sd", "first")}
+                row = {name: rows[name][i, j, r] for name in ("entropy", "maximum", "minimum", "median", "mean", "first")}
                 row |= {"rows": 1, "many": n > 1, "normalised": row["entropy"] / np.log(n) if n > 1 else 0, "log_open": np.log(n)}
-                row |= {"share": 1 / n, "mean2": mean**2, "variance": sd**2, "open": n, "score": n * mean, "score2": n * (sd**2 + mean**2)}
+                row |= {"share": 1 / n, "variance": sd**2, "open": n, "score": n * mean, "score2": n * (sd**2 + mean**2)}
                 sums[j, codes[i, r], group[i]] += [row[name] for name in ROW_SUMS]
             top = rows["received"][i, j].max()
             one = {
@@ -81,9 +85,8 @@ def test_sequences_one_at_a_time_equal_a_batch():
     rows, codes, group = batch()
     alone = AttentionStatistics(H, 8, NAMES, scale=0.5, median=True, histogram=True)
     for i in range(B):
-        own = {name: value if name == "histogram" else value[i : i + 1] for name, value in rows.items()}
-        own["histogram"] = rows["histogram"] if i == 0 else np.zeros_like(rows["histogram"])
-        alone.update(own, codes[i : i + 1], group[i : i + 1])
+        alone.update({name: value[i : i + 1] for name, value in rows.items()}, codes[i : i + 1], group[i : i + 1])
+    alone.count(counts(0))
     same(alone, filled(0))
 
 
@@ -95,6 +98,8 @@ def test_state_round_trip():
     plain = AttentionStatistics.from_state(AttentionStatistics(H, 8, ["body", "special"]).state())
     assert (plain.names, plain.median, plain.histogram) == (["body", "special"], False, None)
     same(held.merge(again), filled(0, 1).merge(held))
+    with pytest.raises(ValueError, match="another version"):
+        AttentionStatistics.from_state(held.state() | {"sums": held.sums[..., 1:]})
 
 
 @pytest.mark.parametrize(("name", "value"), [("entropy", np.nan), ("mean", np.inf), ("sd", np.nan)])

@@ -50,9 +50,11 @@ def agree(found, expected, rel):
         np.testing.assert_allclose(value, truth, rtol=rel, atol=rel * (1 + np.abs(truth).max(initial=0)), err_msg=name)
 
 
-@pytest.fixture(params=KINDS)
-def kind(request):
-    return KINDS[request.param]
+@pytest.fixture(params=[*KINDS, "numpy-float32-by-tiles"])
+def kind(request, monkeypatch):
+    if request.param.endswith("-by-tiles"):  # as without numba
+        monkeypatch.setattr("isoscope.statistics.kernel.compiled", lambda: None)
+    return KINDS[request.param.removesuffix("-by-tiles")]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -92,6 +94,15 @@ def test_masked_positions_reach_nothing(kind):
         assert other.nonfinite == 0
         for name in ("n", "zeros", "total", "directions", "squared", "norm", "norm2"):
             np.testing.assert_array_equal(getattr(found[0], name), getattr(other, name), err_msg=name)
+
+
+def test_points_that_lie_crosswise_in_memory(kind):
+    """Heads of a projection: (t, g, d) in memory, seen as (g, t, d)."""
+    convert, rel = kind
+    rng = np.random.default_rng(7)
+    x, mask = rng.standard_normal((200, 3, 8)) + 1, rng.random((3, 200)) < 0.8
+    block = convert(x).swapaxes(0, 1)
+    agree(block_sums(block, torch.from_numpy(mask) if isinstance(block, torch.Tensor) else mask), brute(x.swapaxes(0, 1), mask), rel)
 
 
 def test_the_block_is_not_changed(kind):

@@ -42,7 +42,8 @@ def run(
 
     `isoscope baseline --d 16,768 --two-nn --monte-carlo 1000`
     """
-    from isoscope.lab.null import DIMENSIONS, closed_forms, head_threshold
+    from isoscope.lab.null import DIMENSIONS, closed_forms
+    from isoscope.statistics.chance import head_threshold
 
     dimensions = _dimensions(d) if d else list(DIMENSIONS)
     _check(n=n, head_d=head_d, heads=heads, seed=seed, draws=monte_carlo)
@@ -115,8 +116,9 @@ def _measured(run: str, policy: str) -> pd.DataFrame:
 
 def _models(rows: pd.DataFrame) -> list[dict[str, Any]]:
     """Each model's average over its layers of one dimension, beside both levels of isotropy."""
-    from isoscope.drawing import one_pair, with_curves
+    from isoscope.drawing import with_curves
     from isoscope.lab.null import average_quantile
+    from isoscope.statistics.chance import one_pair
 
     found = []
     for key, own in with_curves(rows).groupby(["curve", "d"], sort=False):

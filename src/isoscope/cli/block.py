@@ -77,6 +77,8 @@ def run(
     `isoscope block --arch gpt2 --trained ./gpt2 --out runs/block`
     """
     from isoscope.core.block import KIND, TRAINED
+    from isoscope.core.errors import IsoscopeError
+    from isoscope.engine.measure import limited_threads
     from isoscope.engine.progress import Progress
     from isoscope.engine.results import Results
     from isoscope.lab.block import Trial, called, carry_out
@@ -88,21 +90,22 @@ def run(
     trial = Trial(alone, tuple(sorted({_number(word, "--norms") for word in _words(norms)})), draws, seed, query_rows)
     things = _things(arch, _words(init), _words(norm), _words(variant), [_count(word) for word in _words(depth)])
     plans = [(thing, _sized(thing, trial, few=batch is None and len(things) > 1)) for thing in things]
-    if threads is not None:
-        _threads(threads)
+    if threads is not None and threads < 1:
+        raise IsoscopeError(f"--threads must be at least 1; got {threads}.")
     if trained is not None and not _is_run(trained):
         resolve(trained)  # a misspelt name costs nothing
     progress, folder = Progress(quiet=quiet), Run(out)
     folder.prepare()
     steps = sum(plan.draws * len(plan.norms) for _, plan in plans)
     progress.note(f"{len(plans)} networks, {len(trial.norms)} norms of the bias, {draws} draws: {steps:,} measurements.")
-    with progress.bar("block", steps, "measurements") as bar:
-        for thing, plan in plans:
-            if not carry_out(folder, thing, plan, bar.advance):
-                progress.note(f"{thing.name}: already measured.")
-                bar.advance(plan.draws * len(plan.norms))
-    if trained is not None:
-        _hold_against(trained, folder, progress)
+    with limited_threads(threads):
+        with progress.bar("block", steps, "measurements") as bar:
+            for thing, plan in plans:
+                if not carry_out(folder, thing, plan, bar.advance):
+                    progress.note(f"{thing.name}: already measured.")
+                    bar.advance(plan.draws * len(plan.norms))
+        if trained is not None:
+            _hold_against(trained, folder, progress)
     results = Results(out)
     table = results.table()
     asked = table["model"].isin([called(thing, trial) for thing in things]) | table["metric"].eq(TRAINED)
@@ -133,16 +136,6 @@ def _count(word: str) -> int:
     if not word.removeprefix("-").isdecimal():
         raise IsoscopeError(f"--depth takes whole numbers separated by commas, as in 1,2,12; got {word!r}.")
     return int(word)
-
-
-def _threads(count: int) -> None:
-    import torch
-
-    from isoscope.core.errors import IsoscopeError
-
-    if count < 1:
-        raise IsoscopeError(f"--threads must be at least 1; got {count}.")
-    torch.set_num_threads(count)
 
 
 def _things(arch: str | None, inits: list[str], norms: list[str], variants: list[str], depths: list[int]) -> list[Thing]:

@@ -26,6 +26,8 @@ def run(
 
     `isoscope embeddings vectors.npy`
 
+    `isoscope embeddings vectors.npy --metric two_nn --metric gride --sample 20000`
+
     `isoscope embeddings index.safetensors --key weight --metric mean_cosine --metric isoscore --json`
     """
     from isoscope.core.errors import IsoscopeError, nearest
@@ -39,7 +41,7 @@ def run(
     found = geometry(file, metric=metric or None, allow_wide=allow_wide, sample=sample, seed=seed, key=key, quiet=quiet)
     if absent := [name for name in metric or [] if name not in found]:
         few = f"at least {known[absent[0]].at_least} points"
-        needed = "a sample of the points (--sample 4096)" if not sample and "sample" in known[absent[0]].reads else few
+        needed = "a sample of the points (--sample 4096)" if not sample and {"sample", "neighbours"} & set(known[absent[0]].reads) else few
         raise IsoscopeError(f"{absent[0]} needs {needed}; leave it out or give it that.")
     if json:
         from json import dumps

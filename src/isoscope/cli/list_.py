@@ -48,10 +48,20 @@ def run(
 
 
 def _metrics() -> list[dict[str, str]]:
-    from isoscope.metrics import metrics
+    from isoscope.metrics import metrics, profiles
+    from isoscope.statistics.metric import Metric
+    from isoscope.statistics.profile import Profile
 
+    entries: list[Metric | Profile] = [*metrics(), *profiles()]
     return [
-        {"name": m.name, "meaning": m.summary, "range": f"{m.range[0]:g} … {m.range[1]:g}", "reads": ", ".join(m.reads)} for m in metrics()
+        {
+            "name": m.name,
+            "meaning": m.summary,
+            "range": f"{m.range[0]:g} … {m.range[1]:g}",
+            "reads": ", ".join(m.reads),
+            "computed": "on request" if m.on_request else "always",
+        }
+        for m in sorted(entries, key=lambda entry: entry.name)
     ]
 
 

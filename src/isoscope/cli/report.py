@@ -12,6 +12,9 @@ def run(
     runs: Annotated[list[str], typer.Argument(metavar="RUN", help="One or more runs; they share a page.")],
     out: Annotated[str, typer.Option(help="The page.")] = "report.html",
     figures: Annotated[str | None, typer.Option(help="A folder for the same figures as SVG, PDF and PNG.")] = None,
+    also: Annotated[
+        list[str] | None, typer.Option(help="A metric or series that is computed only on request, from what the run kept; may be repeated.")
+    ] = None,
     title: Annotated[str | None, typer.Option(help="The page's title.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the paths as JSON.")] = False,
 ) -> None:
@@ -22,15 +25,22 @@ def run(
     `isoscope report runs/bert runs/gpt2 --out both.html`
 
     `isoscope report runs/bert --figures figures/`
+
+    `isoscope report runs/bert --also local_share --also local_share_excess --also gride_scales`
     """
     from isoscope.core.errors import IsoscopeError
     from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked
     from isoscope.engine.results import Results
+    from isoscope.metrics import curves
     from isoscope.report import write_figures, write_report
 
     opened = [Results(run) for run in runs]
-    table = stacked([results.table() for results in opened], TABLE_COLUMNS).drop_duplicates(ignore_index=True)
-    series = stacked([results.series() for results in opened], SERIES_COLUMNS).drop_duplicates(ignore_index=True)
+    drawn_curves = {entry.name for entry in curves()}
+    numbers, lines = ([name for name in also or [] if (name in drawn_curves) is wanted] for wanted in (False, True))
+    rows = [results.table() for results in opened] + [results.table(numbers) for results in opened if numbers]
+    points = [results.series() for results in opened] + [results.series(lines) for results in opened if lines]
+    table = stacked(rows, TABLE_COLUMNS).drop_duplicates(ignore_index=True)
+    series = stacked(points, SERIES_COLUMNS).drop_duplicates(ignore_index=True)
     try:
         page = write_report(table, series, [manifest for results in opened for manifest in results.manifests()], Path(out), title=title)
         drawn = write_figures(table, series, Path(figures)) if figures else []

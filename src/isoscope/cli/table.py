@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 def run(
     path: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder.")],
     metric: Annotated[
-        list[str] | None, typer.Option(help="Only this metric; may be repeated. Computed from stored statistics where it is not there.")
+        list[str] | None,
+        typer.Option(
+            help="Only this metric, or with --series this series; may be repeated. Computed from stored statistics where it is not there."
+        ),
     ] = None,
     policy: Annotated[str | None, typer.Option(help="all, no-special, body, or a part that was split off.")] = None,
     format: Annotated[str, typer.Option(help="csv, json or parquet.")] = "csv",
@@ -28,6 +31,8 @@ def run(
 
     `isoscope table runs/bert --metric mean_cosine --policy body`
 
+    `isoscope table runs/bert --series --metric gride_scales`
+
     `isoscope table runs/bert --format parquet --out bert.parquet`
     """
     from isoscope.core.errors import IsoscopeError, nearest
@@ -36,10 +41,10 @@ def run(
     kind = "json" if json else format
     if kind not in ("csv", "json", "parquet"):
         raise IsoscopeError(f"--format must be csv, json or parquet; got {kind!r}{nearest(kind, ['csv', 'json', 'parquet']) or '.'}")
-    if series and (metric or policy):
-        raise IsoscopeError("--metric and --policy choose numbers, and --series is whole; leave them out.")
+    if series and policy:
+        raise IsoscopeError("--policy chooses numbers, and --series has all of them; leave it out.")
     results = Results(path)
-    frame = results.series() if series else results.table(metric or None, policy)
+    frame = results.series(metric or None) if series else results.table(metric or None, policy)
     if kind == "parquet" and out is None and sys.stdout.isatty():
         raise IsoscopeError("Parquet is not for a terminal; say --out FILE.parquet.")
     try:

@@ -10,7 +10,6 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import pandas as pd
@@ -159,18 +158,6 @@ def grid(panels: list[Any], table: pd.DataFrame, *, columns: int = 2, own_colour
     whole = panels[0] if len(panels) == 1 else alt.concat(*panels, columns=columns, resolve=alt.Resolve(scale=scale))
     whole.params = [alt.VariableParameter(name="policy", value=policies(table)[0])]
     return whole
-
-
-@lru_cache
-def one_pair(d: int, q: float = 0.95) -> float:
-    """The q-quantile of the cosine of *one pair* of isotropic vectors: (1 + c)/2 ~ Beta((d − 1)/2, (d − 1)/2).
-
-    >>> [round(one_pair(d), 4) for d in (16, 768, 4096)]
-    [0.4124, 0.0594, 0.0257]
-    """
-    from scipy.special import betaincinv
-
-    return float(2 * betaincinv((d - 1) / 2, (d - 1) / 2, q) - 1)
 
 
 def short(values: pd.Series) -> list[float]:

@@ -19,11 +19,11 @@ from isoscope.drawing import (
     grid,
     layer_axis,
     model_curves,
-    one_pair,
     records,
     short,
     with_curves,
 )
+from isoscope.statistics.chance import one_pair
 
 
 def group_profile(group: str, table: pd.DataFrame, kinds: Mapping[str, str], levels: Mapping[Curve, float]) -> Any:

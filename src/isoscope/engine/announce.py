@@ -11,7 +11,9 @@ from pathlib import Path
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.statistics.groups import groups_at
-from isoscope.statistics.heads import HEAD_GROUPS
+
+M_MMAP_THRESHOLD, LARGE = -3, 1 << 24
+"""A parameter of the GNU C library's malloc, and from how many bytes on a block is large."""
 
 
 @dataclass(frozen=True)
@@ -46,51 +48,36 @@ class SitePlan:
 
 
 @dataclass(frozen=True)
-class HeadsPlan:
-    """The size of the statistics of the queries or keys of one layer."""
+class HeldPlan:
+    """The size of statistics whose arrays are all there from the start: those of heads, and of rows of attention."""
 
-    heads: int
-    e: int
-    slices: int
-    sample: int
-
-    def _sums(self) -> int:
-        return 8 * self.heads * self.e * self.slices * 2 * HEAD_GROUPS
+    arrays: int
+    matrices: int = 0
+    """Symmetric ones."""
+    sample: int = 0
 
     def memory(self) -> int:
-        """Bytes in memory; every slice has its matrices."""
-        return self._sums() + 8 * self.slices * self.heads * self.e**2 + 2 * self.sample * self.heads * self.e * 4
+        """Bytes in memory; a sample has room for twice its points."""
+        return self.arrays + self.matrices + 2 * self.sample
 
     def disk(self, keep: str) -> int:
         """Bytes on disk; of a symmetric matrix only half is written."""
-        if keep == "rows":
-            return 0
-        matrices = 4 * self.slices * self.heads * self.e * (self.e + 1)
-        return self._sums() + matrices + (self.sample * self.heads * self.e * 4 if keep == "all" else 0)
+        return 0 if keep == "rows" else self.arrays + self.matrices // 2 + (self.sample if keep == "all" else 0)
 
 
-@dataclass(frozen=True)
-class RowsPlan:
-    """The size of the statistics of the rows of attention of one layer."""
-
-    size: int
-
-    def memory(self) -> int:
-        """Bytes in memory."""
-        return self.size
-
-    def disk(self, keep: str) -> int:
-        """Bytes on disk."""
-        return 0 if keep == "rows" else self.size
-
-
-Plan = SitePlan | HeadsPlan | RowsPlan
+Plan = SitePlan | HeldPlan
 
 
 def forget_peak() -> None:
     """Start the system's count of the peak anew, where it can be (on Linux)."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
+
+
+def steady() -> None:
+    """Have the C library return large blocks as soon as they are freed: left to itself it learns to keep them, and the peak creeps up."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE)
 
 
 def give_back() -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from isoscope.core.site import WITHOUT, Site
-from isoscope.engine.announce import HeadsPlan, RowsPlan
+from isoscope.engine.announce import HeldPlan
 from isoscope.engine.options import Options
 from isoscope.engine.places import Places
 from isoscope.models.attention import Attended, AttentionTap
@@ -21,6 +21,7 @@ from isoscope.models.tap import Layout, Tap
 from isoscope.statistics.attention import AttentionStatistics
 from isoscope.statistics.heads import HEAD_SAMPLE, Heads
 from isoscope.statistics.kept import Statistics
+from isoscope.statistics.site_statistics import SiteStatistics
 
 HISTOGRAM_ROWS = 8
 """Rows of the longest sequence whose scores are counted in a histogram: counting takes longer than all else, and a curve needs few."""
@@ -138,8 +139,9 @@ class AttentionSites:
         if self.options.sharpness:
             parts = self.parts[call.site]
             self._add_rows(self._named(call, WITHOUT[0]), without(call, mean_query=parts.mean_query), queries)
+            largest = parts.largest(len(WITHOUT) - 1)
             for count, what in enumerate(WITHOUT[1:], 1):
-                self._add_rows(self._named(call, what), without(call, dimensions=parts.largest(count)), queries)
+                self._add_rows(self._named(call, what), without(call, dimensions=largest[:, :count]), queries)
 
     def _named(self, call: Attended, what: str) -> Site:
         return Site(call.site.stack, f"{call.site.kind}_without_{what}", call.site.layer)
@@ -160,7 +162,7 @@ class AttentionSites:
             absorb_rows(kept, attention_rows(call, counted=counted, rows=rows, median=self.options.median), layout, site, self.name, chosen)
         few = self._chosen(call.query.shape[2], HISTOGRAM_ROWS)
         if kept.histogram is not None and few is not None and len(few):
-            kept.histogram += count_scores(call, torch.from_numpy(few), counted)
+            kept.count(count_scores(call, torch.from_numpy(few), counted))
 
     def _chosen(self, t: int, count: int | None) -> np.ndarray | None:
         """So many rows of t, spread evenly over the longest sequence, so that they do not depend on the batch; None for all."""
@@ -169,12 +171,15 @@ class AttentionSites:
         step = max(1, math.ceil((self.longest or t) / count))
         return np.arange(step // 2, t, step)
 
-    def plans(self) -> list[HeadsPlan | RowsPlan]:
+    def plans(self) -> list[HeldPlan]:
         """The size of the statistics of each site."""
-        found: list[HeadsPlan | RowsPlan] = []
-        for kept in self.statistics.values():
-            if isinstance(kept, Heads):
-                found.append(HeadsPlan(kept.h, kept.e, len(self.slices), 0 if kept.sample is None else kept.sample.k))
-            elif isinstance(kept, AttentionStatistics):
-                found.append(RowsPlan(sum(array.nbytes for array in kept.state().values())))
-        return found
+        return [plan_of(kept) for kept in self.statistics.values() if not isinstance(kept, SiteStatistics)]
+
+
+def plan_of(kept: Heads | AttentionStatistics) -> HeldPlan:
+    """The size of statistics, from their arrays."""
+    if isinstance(kept, AttentionStatistics):
+        return HeldPlan(sum(array.nbytes for array in kept.state().values()))
+    arrays = (kept.counts, kept.sums, kept.squared, kept.products, kept.units)
+    sample = 0 if kept.sample is None else kept.sample.k * kept.sample.d * np.dtype(np.float32).itemsize
+    return HeldPlan(sum(array.nbytes for array in arrays), sum(second.outer.nbytes for second in kept.second), sample)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Any
 
+from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.engine.progress import Progress
 from isoscope.engine.rows import numbers
@@ -13,6 +15,12 @@ from isoscope.metrics import registry
 from isoscope.statistics.cloud import PARTS, Cloud
 from isoscope.statistics.matrix import accumulate, cloud_of, say_zeros
 from isoscope.statistics.metric import Metric
+from isoscope.statistics.neighbours import estimate
+
+MANY = 16_384
+"""The neighbours of more points take more than a few seconds."""
+OF_TWO = ("two_nn", "two_nn_mle", "two_nn_razzhigaev")
+"""These need no more than two neighbours of each point."""
 
 
 def geometry(
@@ -41,7 +49,29 @@ def geometry(
     """
     names = [metric] if isinstance(metric, str) else metric
     reads = PARTS if names is None else sorted({part for name in names for part in _parts(name)})
-    return numbers(_cloud(matrix, reads, allow_wide, sample, seed, key, Progress(quiet=quiet)), names)
+    progress = Progress(quiet=quiet)
+    cloud = _cloud(matrix, reads, allow_wide, sample, seed, key, progress)
+    if "neighbours" in reads and cloud.sample is not None and len(cloud.sample) > MANY:
+        _search(cloud, names, progress)
+    return numbers(cloud, names)
+
+
+def _search(cloud: Cloud, names: list[str] | None, progress: Progress) -> None:
+    """Find the neighbours of many points, having said how long it will take."""
+    n, d = cloud.drawn.points.shape
+    more = any(name not in OF_TWO and "neighbours" in _parts(name) for name in names or [])
+    progress.note(f"The neighbours of {n:,} points: about {spoken(estimate(n, d))}, and as long again for an isotropic cloud of this size.")
+    with progress.bar("neighbours", n, "points") as bar, contextlib.suppress(IsoscopeError):  # the metrics say why there are none
+        cloud.neighbours(3 if more else 2, progress=bar.advance)
+
+
+def spoken(seconds: float) -> str:
+    """A time as people say it.
+
+    >>> spoken(4.2), spoken(130)
+    ('4 seconds', '2 minutes')
+    """
+    return f"{max(seconds, 1):.0f} seconds" if seconds < 100 else f"{seconds / 60:.0f} minutes"
 
 
 def _parts(name: str) -> tuple[str, ...]:

@@ -7,14 +7,12 @@ import gc
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.group import UNTRAINED
 from isoscope.core.source import Source
-from isoscope.core.version import __version__
 from isoscope.engine.announce import check_disk, give_back, human
 from isoscope.engine.options import OF_A_MODULE, Options, options_from
 from isoscope.engine.progress import Progress
@@ -23,7 +21,7 @@ from isoscope.engine.rows import tables
 from isoscope.models.reference import ModelReference, resolve
 from isoscope.sources import open_source
 from isoscope.statistics.kept import Statistics
-from isoscope.store.cell import key_of, pack
+from isoscope.store.cell import key_of, manifest_of, pack
 from isoscope.store.run import Run
 
 if TYPE_CHECKING:
@@ -89,7 +87,7 @@ def measure(
         if run.cell(key, chosen.keep) is not None:
             progress.note(f"{reference.name}: already measured ({key}).")
             continue
-        with _threads(chosen.threads):
+        with limited_threads(chosen.threads):
             _run_cell(run, key, identity, reference, source, chosen, progress)
         gc.collect()  # a model and its hooks hold each other: without this the next one would be loaded beside it
         give_back()
@@ -142,8 +140,8 @@ def cell_identity(reference: ModelReference, source: Source, options: Options) -
 
 
 @contextlib.contextmanager
-def _threads(count: int | None) -> Iterator[None]:
-    """So many threads for torch and for numpy alike."""
+def limited_threads(count: int | None) -> Iterator[None]:
+    """So many threads for torch and for numpy alike; as many as they take by themselves where that is None."""
     if count is None:
         yield
         return
@@ -217,16 +215,8 @@ def finish_cell(
             bar.advance()
             give_back()
 
-        rows, series = tables(sites, columns, spec, progress=step)
-    manifest = {
-        "isoscope": __version__,
-        "created": datetime.now(UTC).isoformat(timespec="microseconds"),
-        "identity": identity,
-        "columns": columns,
-        "spec": spec,
-        "keep": options.keep,
-        "seconds": round(seconds, 1),
-    }
+        rows, series = tables(sites, columns, spec, layers=identity.get("layers", "all"), progress=step)
+    manifest = manifest_of(identity, columns, spec, options.keep, seconds=round(seconds, 1))
     arrays = None if options.keep == "rows" else pack(sites, sample=options.keep == "all")
     run.write(key, manifest, rows, series, arrays, replace=replace)
     return arrays

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,13 @@ import pandas as pd
 
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked
-from isoscope.core.version import __version__
-from isoscope.engine.rows import tables
-from isoscope.metrics import metrics, registry
+from isoscope.engine.rows import is_block, tables
+from isoscope.metrics import curves, metrics, profiles, registry
 from isoscope.statistics.association import OUTCOME, PREDICTORS, associations
 from isoscope.statistics.kept import Clouds, Statistics, merged
-from isoscope.store.cell import Cell, key_of, pack
+from isoscope.statistics.metric import Metric
+from isoscope.statistics.profile import Profile
+from isoscope.store.cell import Cell, key_of, manifest_of, pack
 from isoscope.store.run import Run
 
 
@@ -27,14 +27,19 @@ class Results:
         self.path = self.run.path
 
     def table(self, metric: str | list[str] | None = None, policy: str | None = None) -> pd.DataFrame:
-        """One row a number. A metric that is not among the rows is computed from the stored statistics."""
+        """One row a number. A metric that is not among the rows is computed from the stored statistics.
+
+        Those that take seconds (`on_request`) are computed only where they are named.
+        """
         wanted = [metric] if isinstance(metric, str) else metric
-        known = [entry.name for entry in metrics()]
+        entries: list[Metric | Profile] = [*metrics(), *profiles()]
+        known = [entry.name for entry in entries]
+        filled_in = [entry.name for entry in entries if not entry.on_request]
         found = {str(name) for cell in self.run.cells() if _is_experiment(cell) for name in cell.rows()["metric"].unique()}
         for name in wanted or []:
             if name not in known and name not in found:
                 raise IsoscopeError(f"There is no metric called {name!r}{nearest(name, known) or '; see `isoscope list metrics`.'}")
-        frame = stacked([self._rows(cell, wanted or known, strict=wanted is not None) for cell in self.run.cells()], TABLE_COLUMNS)
+        frame = stacked([self._rows(cell, wanted or filled_in, strict=wanted is not None) for cell in self.run.cells()], TABLE_COLUMNS)
         if wanted is not None:
             frame = frame[frame["metric"].isin(wanted)]
         if policy is not None:
@@ -56,16 +61,34 @@ class Results:
                 )
             return rows
         sites, manifest = cell.statistics(), cell.manifest
-        clouds = Clouds(sites)
-        readable = [name for name in absent if any(registry[name].available(c) for site in sites for _, c in clouds.of(site, "all"))]
+        readable = _readable(absent, sites)
         if not readable:
             return rows
-        more, _ = tables(sites, manifest["columns"], manifest["spec"], names=readable)
+        more, _ = tables(sites, manifest["columns"], manifest["spec"], names=readable, layers=manifest["identity"].get("layers", "all"))
         return stacked([rows, more], TABLE_COLUMNS)
 
-    def series(self) -> pd.DataFrame:
-        """What is not one number: spectra, histograms, shares of dimensions."""
-        return stacked([cell.series() for cell in self.run.cells()], SERIES_COLUMNS)
+    def series(self, name: str | list[str] | None = None) -> pd.DataFrame:
+        """What is not one number: spectra, histograms, shares of dimensions; those on request only where they are named."""
+        wanted = [name] if isinstance(name, str) else name
+        if wanted is None:
+            return stacked([cell.series() for cell in self.run.cells()], SERIES_COLUMNS)
+        known = [entry.name for entry in curves()]
+        for one in wanted:
+            if one not in known:
+                raise IsoscopeError(f"There is no series called {one!r}{nearest(one, known) or '; there are ' + ', '.join(known) + '.'}")
+        return stacked([self._curves(cell, wanted) for cell in self.run.cells()], SERIES_COLUMNS)
+
+    def _curves(self, cell: Cell, wanted: list[str]) -> pd.DataFrame:
+        """The series of a cell that are wanted, computed where they are not there."""
+        stored = cell.series()
+        absent = [name for name in wanted if name not in set(stored["name"])]
+        stored = stored[stored["name"].isin(wanted)]
+        if not absent or _is_experiment(cell):
+            return stored
+        if not cell.has_statistics:
+            raise IsoscopeError(f"{absent[0]} was not computed, and the run kept only rows; measure again with --keep all.")
+        manifest = cell.manifest
+        return stacked([stored, tables(cell.statistics(), manifest["columns"], manifest["spec"], names=absent)[1]], SERIES_COLUMNS)
 
     def associations(self, policy: str = "all") -> pd.DataFrame:
         """Whether drift and cosine go together over each model's layers: as published, by a valid test, and pooled by group."""
@@ -86,6 +109,17 @@ class Results:
     def manifests(self) -> list[dict[str, Any]]:
         """How each cell was made."""
         return [cell.manifest for cell in self.run.cells()]
+
+
+def _readable(names: list[str], sites: Statistics) -> list[str]:
+    """Those of these metrics that some cloud kept enough for; of profiles, the cloud of some block."""
+    clouds = Clouds(sites)
+    found = set()
+    for site in sites:
+        able = [name for name in names if name not in found and (is_block(site) or not isinstance(registry[name], Profile))]
+        for _, cloud in clouds.of(site, "all") if able else ():
+            found |= {name for name in able if registry[name].available(cloud)}
+    return [name for name in names if name in found]
 
 
 def open(path: str | Path) -> Results:
@@ -149,14 +183,7 @@ def _merge_cells(target: Run, key: str, parts: list[Cell]) -> None:
         "cell": key,
     }
     keep = "sums" if any(manifest["keep"] == "sums" for manifest in manifests) else "all"
-    rows, series = tables(sites, first["columns"], spec)
-    manifest = {
-        "isoscope": __version__,
-        "created": datetime.now(UTC).isoformat(timespec="microseconds"),
-        "identity": first["identity"] | {"shard": [0, 1]},
-        "columns": first["columns"],
-        "spec": spec,
-        "keep": keep,
-        "merged": [manifest["key"] for manifest in manifests],
-    }
+    rows, series = tables(sites, first["columns"], spec, layers=first["identity"].get("layers", "all"))
+    identity, keys = first["identity"] | {"shard": [0, 1]}, [manifest["key"] for manifest in manifests]
+    manifest = manifest_of(identity, first["columns"], spec, keep, merged=keys)
     target.write(key, manifest, rows, series, pack(sites, sample=keep == "all"))

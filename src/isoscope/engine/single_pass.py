@@ -18,7 +18,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.core.source import Source
 from isoscope.core.version import __version__
-from isoscope.engine.announce import Plan, SitePlan, forget_peak, give_back, human, peak_memory
+from isoscope.engine.announce import Plan, SitePlan, forget_peak, give_back, human, peak_memory, steady
 from isoscope.engine.options import SAMPLE_UP_TO, Options
 from isoscope.engine.sites import Sites
 from isoscope.engine.stream import WINDOW_BATCHES, Cursor, Sequence, Slicer, Stream, batches, frequency_bins, last_parts
@@ -196,6 +196,7 @@ class Pass:
         gc.collect()
         for weight in self.model.whole.parameters():
             weight.detach().reshape(-1)[::PAGE].sum()  # a file's weights come into memory when they are read: read a bit of every page
+        steady()
         forget_peak()
         pieces = self.reader.probe(self.options.batch_size, self.reader.seq_len)
         if self.reader.unit == "tokens" and len(pieces) > 1 and self.reader.pads:

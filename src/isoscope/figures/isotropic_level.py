@@ -9,7 +9,8 @@ import pandas as pd
 
 from isoscope.core.figure import figure
 from isoscope.core.group import GROUPS, grouped
-from isoscope.drawing import AVERAGE, INK, PAIR, POLICY_IS_CHOSEN, curve_scales, grid, model_curves, one_pair, records, short, with_curves
+from isoscope.drawing import AVERAGE, INK, PAIR, POLICY_IS_CHOSEN, curve_scales, grid, model_curves, records, short, with_curves
+from isoscope.statistics.chance import one_pair
 
 SHAPES = ["circle", "square", "triangle-up", "diamond", "cross"]
 

@@ -7,7 +7,8 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.drawing import INK, INTERVAL, POLICY_IS_CHOSEN, colour, grid, labelled, layer_axis, lines, one_pair, records
+from isoscope.drawing import INK, INTERVAL, POLICY_IS_CHOSEN, colour, grid, labelled, layer_axis, lines, records
+from isoscope.statistics.chance import head_threshold
 
 SHOWN = {
     "qk_cosine": "cosine of the mean query and the mean key",
@@ -48,7 +49,7 @@ def panel(rows: pd.DataFrame, metric: str, title: str) -> Any:
 def levels(rows: pd.DataFrame) -> list[float]:
     """Both ends of what chance gives the largest of a line's heads, the widest of all lines."""
     heads = rows.drop_duplicates(["line", "kind", "layer", "head"]).groupby("line").agg(count=("head", "size"), d=("d", "min"))
-    widest = max(one_pair(int(d), 1 - 0.025 / count) for count, d in heads.itertuples(index=False))
+    widest = max(head_threshold(int(d), int(count)) for count, d in heads.itertuples(index=False))
     return [-widest, widest]
 
 

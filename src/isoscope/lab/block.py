@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,10 +19,9 @@ import torch
 from isoscope.core.block import HISTOGRAM, KIND, TRAINED
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
-from isoscope.core.version import __version__
 from isoscope.lab.networks import INITS, NORMS, Plain, Sizes, Subject, parse_variant
 from isoscope.lab.sight import look
-from isoscope.store.cell import key_of
+from isoscope.store.cell import key_of, manifest_of
 from isoscope.store.run import Run
 
 GRID = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0)
@@ -157,7 +155,7 @@ def carry_out(run: Run, thing: Thing, trial: Trial, step: Callable[[], None] = l
     spec = {"data": f"{s.batch} sequences of {s.length} embeddings", "draws": trial.draws, "cell": key, **thing.identity(), **asdict(s)}
     rows = tidy(_numbers(series, columns, spec, n, subject.width), TABLE_COLUMNS)
     spec["seconds"] = round(time.monotonic() - started, 1)
-    _write(run, key, identity, columns, spec, rows, series)
+    run.write(key, manifest_of(identity, columns, spec, "rows"), rows, series, None)
     return True
 
 
@@ -287,18 +285,5 @@ def keep_trained(run: Run, table: pd.DataFrame, called: str) -> None:
     for (model, revision), own in rows.groupby(["model", "revision"], sort=False):
         identity = {"experiment": TRAINED, "model": model, "revision": revision, "norms": own["value"].tolist(), "shard": [0, 1]}
         kept = own.assign(kind=KIND, family=KIND, metric=TRAINED).astype(TABLE_COLUMNS)
-        _write(run, key_of(identity), identity, {"model": model, "revision": revision}, {}, kept, tidy([], SERIES_COLUMNS))
-
-
-def _write(
-    run: Run, key: str, identity: dict[str, Any], columns: dict[str, Any], spec: dict[str, Any], rows: pd.DataFrame, series: pd.DataFrame
-) -> None:
-    manifest = {
-        "isoscope": __version__,
-        "created": datetime.now(UTC).isoformat(timespec="microseconds"),
-        "identity": identity,
-        "columns": columns,
-        "spec": spec,
-        "keep": "rows",
-    }
-    run.write(key, manifest, rows, series, None)
+        manifest = manifest_of(identity, {"model": model, "revision": revision}, {}, "rows")
+        run.write(key_of(identity), manifest, kept, tidy([], SERIES_COLUMNS), None)

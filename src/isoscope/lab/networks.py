@@ -71,18 +71,6 @@ class Subject(Protocol):
         """Add the bias to what enters the first block and run `depth` blocks; `hidden(0, x)` is what enters, `hidden(L, x)` what leaves."""
 
 
-class RMSNorm(nn.Module):
-    """x / √(mean x² + ε): a layer norm without centring."""
-
-    def __init__(self, d: int, eps: float) -> None:
-        super().__init__()
-        self.d, self.eps = d, eps
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Normalise the last dimension."""
-        return functional.rms_norm(x, (self.d,), eps=self.eps)
-
-
 class Block(nn.Module):
     """Self-attention and an MLP with GELU, around each a residual path and a norm; every part can be left out.
 
@@ -104,7 +92,7 @@ class Block(nn.Module):
     def _norm(self, d: int, eps: float) -> nn.Module:
         if "no-norm" in self.variant:
             return nn.Identity()
-        return RMSNorm(d, eps) if self.norm == "rms" else nn.LayerNorm(d, eps=eps)
+        return nn.RMSNorm(d, eps=eps, elementwise_affine=False) if self.norm == "rms" else nn.LayerNorm(d, eps=eps)
 
     def forward(self, x: Tensor, seen: Callable[[Tensor, Tensor], None] | None = None) -> Tensor:
         """x (b, t, d); `seen` gets queries and keys (b, h, t, e)."""

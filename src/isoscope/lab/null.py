@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
-from isoscope.drawing import one_pair
+from isoscope.statistics.chance import LEVEL, head_threshold, one_pair
+from isoscope.statistics.dimension import mle
 from isoscope.statistics.kernel import Floats
+from isoscope.statistics.neighbours import neighbours
 from isoscope.statistics.spectrum import isotropic_spectra
 
 DIMENSIONS = (16, 64, 128, 256, 512, 768, 1024, 2048, 4096, 8192)
-LEVEL = 0.05
 TRACY_WIDOM = -1.2065336
 """The mean of the law of order 1."""
 BLOCK = 1 << 20
@@ -81,15 +82,6 @@ def isoscore(d: int, n: int) -> float:
 def rectified(d: int) -> float:
     """The mean cosine of two vectors of independent rectified normals: 1/π, and a little more in few dimensions."""
     return float((1 + 3 / (4 * d)) / np.pi)
-
-
-def head_threshold(d: int, heads: int) -> float:
-    """|cos(Q̄, K̄)| that isotropic means of `heads` heads exceed anywhere with 5 % chance at most (Bonferroni).
-
-    >>> round(head_threshold(64, 144), 3)
-    0.43
-    """
-    return one_pair(d, 1 - LEVEL / heads / 2)
 
 
 @dataclass(frozen=True)
@@ -166,8 +158,8 @@ def simulated_heads(d: int, heads: int, draws: int, seed: int = 0) -> tuple[Esti
 def two_nn(d: int, n: int, draws: int = 4, seed: int = 0) -> Estimate:
     """What TwoNN (maximum likelihood) makes of n isotropic Gaussian points: far below d where d is high. n is at most 4,096."""
     rng = np.random.default_rng([seed, d, n])
-    values = np.array([_two_nn(rng.standard_normal((n, d), dtype=np.float32)) for _ in range(draws)])
-    return _mean(values)
+    clouds = (rng.standard_normal((n, d), dtype=np.float32) for _ in range(draws))
+    return _mean(np.array([mle(neighbours(points, 2).distances).value for points in clouds]))
 
 
 def tables(dimensions: Iterable[int], n: int) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -209,19 +201,6 @@ def _averages(rng: np.random.Generator, d: int, n: int, draws: int) -> Floats:
         squared += 1 + 2 * np.sqrt(squared) * c
         np.maximum(squared, 0.0, out=squared)
     return np.asarray((squared - n) / (n * (n - 1)))
-
-
-def _two_nn(points: np.ndarray) -> float:
-    """(n − 1)/Σ ln(r₂/r₁), neighbours by blocks of distances."""
-    n, squares = len(points), (points * points).sum(1)
-    total = 0.0
-    for start in range(0, n, 512):
-        block = slice(start, min(start + 512, n))
-        distances = squares[block, None] + squares - 2 * (points[block] @ points.T)
-        distances[np.arange(len(distances)), np.arange(start, block.stop)] = np.inf
-        nearest = np.partition(distances, 1, axis=1)[:, :2]
-        total += float(np.log(nearest[:, 1] / nearest[:, 0], dtype=np.float64).sum()) / 2
-    return (n - 1) / total
 
 
 def _mean(values: Floats) -> Estimate:

@@ -13,7 +13,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.lab.networks import Subject
 from isoscope.metrics import metrics
 from isoscope.models.attention import Attended
-from isoscope.models.attention_rows import AttentionRows, attention_rows
+from isoscope.models.attention_rows import AttentionRows, attention_rows, scores_of
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.groups import Groups
 from isoscope.statistics.kernel import as_block, block_sums
@@ -61,7 +61,8 @@ class Sight:
         some = attention_rows(call, rows=few, median=True)
         assert some.median is not None
         self._medians.setdefault(layer, []).append(some.median[some.open > 1])
-        self._scores.setdefault(layer, []).append(_some_scores(call, few))
+        scores, is_open = scores_of(call, few)
+        self._scores.setdefault(layer, []).append(scores[is_open])
 
     @property
     def n(self) -> int:
@@ -90,7 +91,7 @@ class Sight:
         """Scores before softmax, by layer."""
         made = {}
         for layer, parts in self._scores.items():
-            scores = torch.cat(parts).float()
+            scores = torch.cat(parts)
             low, high = (float(x) for x in scores.aminmax())
             counts = torch.histc(scores, BINS, low, high).double().numpy()
             width = max(high - low, 1e-30) / BINS
@@ -121,21 +122,6 @@ def _metrics(cloud: Cloud, names: tuple[str, ...]) -> dict[str, float]:
         "cosine" if name == "mean_cosine" else name: float(METRICS[name](cloud if name == "between_cosine" else Cloud(cloud.moments)))
         for name in names
     }
-
-
-def _some_scores(call: Attended, rows: Tensor) -> Tensor:
-    """Scores of some rows at their open positions, as one list."""
-    if call.scores is not None:
-        scores = call.scores[:, :, rows]
-    else:
-        key = call.key.repeat_interleave(call.query.shape[1] // call.key.shape[1], 1)
-        scores = call.query[:, :, rows] @ key.transpose(-1, -2) * call.scale
-        if call.bias is not None:
-            scores = scores + call.bias.expand(*scores.shape[:2], call.query.shape[2], -1)[:, :, rows]
-    if call.mask is None:
-        return scores.flatten()
-    is_open = call.mask.expand(*scores.shape[:2], call.query.shape[2], -1)[:, :, rows]
-    return scores[is_open]
 
 
 def _of_rows(parts: list[AttentionRows], medians: list[Tensor]) -> dict[str, float]:

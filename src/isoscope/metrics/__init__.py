@@ -1,7 +1,7 @@
 """One pure function a file: statistic → number. `isoscope.metrics.mean_cosine(X)` takes a matrix (n, d) or a cloud.
 
 Adding a metric is adding one file here (or in a folder `metrics` of `ISOSCOPE_PLUGINS`): a function of the file's name under
-`@metric` or, for what is not one number, under `@series`.
+`@metric`; for what is not one number, under `@series`; for a number of a whole stack, under `@profile`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import sys
 
 from isoscope.core.registry import Registry
 from isoscope.statistics.metric import Metric, Series
+from isoscope.statistics.profile import Profile
 
-registry: Registry[Metric | Series] = Registry(sys.modules[__name__], "metric", (Metric, Series))
+registry: Registry[Metric | Series | Profile] = Registry(sys.modules[__name__], "metric", (Metric, Series, Profile))
 
 for _name in registry.names():
     # The file and its function share a name; what this package offers under it is the function.
@@ -26,3 +27,8 @@ def metrics(about: str | None = None) -> list[Metric]:
 def curves(about: str | None = None) -> list[Series]:
     """Every series, by name; those of `points` or of `attention` alone, where that is said."""
     return [entry for entry in registry if isinstance(entry, Series) and about in (None, entry.about)]
+
+
+def profiles() -> list[Profile]:
+    """Every profile, by name."""
+    return [entry for entry in registry if isinstance(entry, Profile)]

@@ -1,5 +1,6 @@
 """The attention tap: every attention of a forward pass, seen where torch computes it, whatever module calls it."""
 
+# mypy: allow-subclassing-any
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.models.provenance import Lineage, Node, Provenance, lineage
-from isoscope.models.scores import Form, Scores
+from isoscope.models.scores import CLOSED, Form, Scores
 from isoscope.models.torch_functions import Called, Role, role_of
 
 
@@ -42,8 +43,6 @@ class Attended:
     """As `key`, before rotary."""
 
 
-FAR = 5000.0
-"""A position is closed where its score is so far below the largest of its row."""
 NEVER = -1e6
 """No score that is not masked is as low as this; a row of padding may have no others."""
 
@@ -74,7 +73,7 @@ class _Side:
         return _Side(tensor, tensor if self.plain is self.tensor else self.plain[:, ::times], self.node, self.line)
 
 
-class AttentionTap(TorchFunctionMode):  # type: ignore[misc]
+class AttentionTap(TorchFunctionMode):
     """A context around forward passes in which `receive(call)` gets every attention of every block, before it is computed.
 
     `where()` says which block runs, as (stack, layer), or None outside all of them; attention outside blocks is not of the tap. It sees
@@ -297,9 +296,9 @@ class AttentionTap(TorchFunctionMode):  # type: ignore[misc]
 
 
 def _open(scores: Tensor) -> Tensor:
-    """Which positions of each row are not closed."""
+    """Which positions of each row are not closed: not so far below the row's largest, nor lower than any score."""
     top = scores.amax(-1, keepdim=True)
-    return (scores > top - FAR) & (scores > max(torch.finfo(scores.dtype).min / 2, NEVER))
+    return (scores > top + CLOSED) & (scores > max(torch.finfo(scores.dtype).min / 2, NEVER))
 
 
 def _four(x: Tensor, heads: int) -> Tensor:

@@ -17,10 +17,9 @@ import torch
 from torch import Tensor
 
 from isoscope.models.attention import Attended
-from isoscope.statistics.attention import EDGES, score_counts
+from isoscope.models.scores import CLOSED
+from isoscope.statistics.attention import score_counts
 
-CLOSED = -5000.0
-"""An additive part at or below this closes a position: models write their masks as −1e4, −1e9 or the smallest number of a dtype."""
 BLOCK = 1 << 17
 """Scores reduced at a time by one thread: with their exponentials they stay in its second-level cache."""
 LARGE_BLOCK = 1 << 21
@@ -56,17 +55,13 @@ class AttentionRows:
     low: Tensor
     high: Tensor
     """The smallest and the largest open score."""
-    histogram: Tensor | None
-    """(h, bins) int64, the scores counted between `isoscope.statistics.attention.EDGES`."""
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What was found as numpy arrays, by name: what `AttentionStatistics.update` takes."""
         return {name: value.cpu().numpy() for name, value in vars(self).items() if value is not None}
 
 
-def attention_rows(
-    call: Attended, *, counted: Tensor | None = None, rows: Tensor | None = None, median: bool = False, histogram: bool = False
-) -> AttentionRows:
+def attention_rows(call: Attended, *, counted: Tensor | None = None, rows: Tensor | None = None, median: bool = False) -> AttentionRows:
     """The rows of one call of attention.
 
     Args:
@@ -74,10 +69,9 @@ def attention_rows(
         counted: (b, t) bool, False where a row is padding; all rows if None.
         rows: (r,) the query rows to use; all if None.
         median: also the median of each row, which costs as much as all the rest.
-        histogram: also count the scores of each head.
     """
     with torch.inference_mode():
-        kept = _Kept(call, len(rows) if rows is not None else call.query.shape[2], median, histogram)
+        kept = _Kept(call, len(rows) if rows is not None else call.query.shape[2], median)
         for i in range(call.query.shape[0]):
             chosen = torch.arange(call.query.shape[2], device=call.query.device) if rows is None else rows.to(call.query.device)
             place = None
@@ -89,10 +83,9 @@ def attention_rows(
         return kept.rows()
 
 
-def count_scores(call: Attended, rows: Tensor, counted: Tensor) -> np.ndarray:
-    """(h, bins) the open scores of a few query rows, counted between `EDGES`; `counted` (b, t) is False where a row is padding."""
-    device, h = call.query.device, call.query.shape[1]
-    rows = rows.to(device)
+def scores_of(call: Attended, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """(b, h, r, s) the scores of a few query rows, and which of them are open."""
+    h, rows = call.query.shape[1], rows.to(call.query.device)
 
     def cut(part: Tensor) -> Tensor:
         part = part.reshape((1,) * (4 - part.dim()) + part.shape)
@@ -104,11 +97,18 @@ def count_scores(call: Attended, rows: Tensor, counted: Tensor) -> np.ndarray:
         key = call.key.repeat_interleave(h // call.key.shape[1], 1) if call.key.shape[1] < h else call.key
         scores = (call.query[:, :, rows].float() @ key.float().mT) * call.scale
         scores = scores if call.bias is None else scores + cut(call.bias)
-    is_open = (scores > CLOSED) & counted.to(device)[:, None, rows, None]
-    if call.mask is not None:
-        is_open &= cut(call.mask)
-    held, seen = scores.cpu().numpy(), is_open.cpu().numpy()
-    return np.stack([score_counts(held[:, j][seen[:, j]]) for j in range(h)])
+    is_open = scores > CLOSED
+    return scores, is_open if call.mask is None else is_open & cut(call.mask)
+
+
+def count_scores(call: Attended, rows: Tensor, counted: Tensor) -> np.ndarray:
+    """(h, bins) the open scores of a few query rows, counted between `isoscope.statistics.attention.EDGES`.
+
+    `counted` (b, t) is False where a row is padding.
+    """
+    scores, is_open = (part.cpu().numpy() for part in scores_of(call, rows))
+    seen = is_open & counted.cpu().numpy()[:, None, rows.cpu().numpy(), None]
+    return np.stack([score_counts(scores[:, j][seen[:, j]]) for j in range(scores.shape[1])])
 
 
 def without(call: Attended, *, mean_query: Tensor | None = None, dimensions: Tensor | None = None) -> Attended:
@@ -290,7 +290,7 @@ def compiled() -> Callable[..., None] | None:
 class _Kept:
     """What is found of the rows of a call, and room for one block of scores and one of exponentials."""
 
-    def __init__(self, call: Attended, r: int, median: bool, histogram: bool) -> None:
+    def __init__(self, call: Attended, r: int, median: bool) -> None:
         b, h, _, _ = call.query.shape
         s, device = call.key.shape[2], call.query.device
         like: dict[str, Any] = {"dtype": torch.float64 if call.query.dtype == torch.float64 else torch.float32, "device": device}
@@ -303,7 +303,6 @@ class _Kept:
         self.values = torch.full((len(_VALUES) if median else _LOWER, b, h, r), torch.nan, **like)
         self.open = torch.zeros((b, h, r), dtype=torch.int64, device=device)
         self.received = torch.zeros((b, h, s), **like)
-        self.counts = np.zeros((h, len(EDGES) - 1), dtype=np.int64) if histogram else None
 
     def add(self, i: int, place: Tensor | None, item: _Item) -> None:
         """Reduce the rows of sequence i; `place` says which of the rows they are, where they are not all."""
@@ -346,9 +345,6 @@ class _Kept:
             self.reduce(s, e, found, window, centred=centred)
             weights = found[_TOTAL].reciprocal()
             received += torch.mv(e.T, weights if window.edge is None else weights.nan_to_num_(posinf=0.0))
-        if self.counts is not None:
-            torch.add(s, found[_OFFSET][:, None], out=e)
-            self.counts[j] += score_counts((e if window.seen is None else e[window.seen[:, window.between]]).cpu().numpy())
         if len(found) > _LOWER:
             window.fill(s, torch.inf)
             _middle(s, found[_LOWER], found[_UPPER], window.count)
@@ -407,7 +403,6 @@ class _Kept:
             received=self.received.double(),
             low=low + offset,
             high=high + offset,
-            histogram=None if self.counts is None else torch.from_numpy(self.counts),
         )
 
 

@@ -6,10 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.models.attention_rows import AttentionRows
-from isoscope.models.tap import Layout
+from isoscope.models.tap import Layout, not_finite
 from isoscope.statistics.attention import AttentionStatistics
 from isoscope.statistics.heads import Heads
 
@@ -21,10 +20,7 @@ def absorb_heads(heads: Heads, tensor: Tensor, layout: Layout, site: Site, model
     bad = heads.update(x, layout.codes, layout.group, unit=layout.unit, last=layout.last)
     if bad:
         code, count = next(iter(bad.items()))
-        raise IsoscopeError(
-            f"{model} gives NaN or infinity at {site.label}: {count} {heads.names[code]} vectors of one batch, over all heads. "
-            "Nothing was averaged; try --dtype float32."
-        )
+        raise not_finite(model, site, f"{count} {heads.names[code]} vectors, over all heads,")
     heads.draw(x, layout.hashes, layout.item, layout.index, layout.codes)
 
 
@@ -35,7 +31,4 @@ def absorb_rows(
     codes = layout.codes if rows is None else layout.codes[:, rows]
     bad = statistics.update(found.arrays(), codes, layout.group)
     if bad:
-        raise IsoscopeError(
-            f"{model} gives NaN or infinity at {site.label}: {bad} rows of attention of one batch, over all heads. "
-            "Nothing was averaged; try --dtype float32."
-        )
+        raise not_finite(model, site, f"{bad} rows of attention, over all heads,")

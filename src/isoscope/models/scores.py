@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 Form = Callable[[Tensor], Tensor]
 FOLLOWED = frozenset((Role.SHAPE, Role.JOIN, Role.TIMES, Role.PLUS, Role.MINUS, Role.MASK, Role.BEND))
 """What may lie between a product and its softmax."""
-LOW = -5000.0
-"""A number added to a score that is at or below this closes a position."""
+CLOSED = -5000.0
+"""What is added to a score closes its position at or below this: models write masks as −1e4, −1e9 or the smallest number of a dtype."""
 
 
 @dataclass(eq=False, slots=True)
@@ -111,7 +111,7 @@ def followed(called: Called, tensors: list[Tensor], nodes: tuple[Node, ...], out
     if called.role is Role.TIMES:
         return _times(called, scores, own, others)
     if called.role is Role.MASK:
-        closes = any((value := number(other)) is not None and value <= LOW for other in others)
+        closes = any((value := number(other)) is not None and value <= CLOSED for other in others)
         return scores.but(masked=True, biased=scores.biased or not closes)
     flips = called.role is Role.MINUS and (called.name in ("rsub", "__rsub__") or called.args[0] is not own)
     if flips:
@@ -122,7 +122,7 @@ def followed(called: Called, tensors: list[Tensor], nodes: tuple[Node, ...], out
 
 def _closes(added: Any, sign: int) -> bool:
     """Whether what is added to scores is 0, or so low that it closes a position: a mask, and no bias."""
-    return isinstance(added, Tensor) and bool(((added == 0) | (sign * added <= LOW)).all())
+    return isinstance(added, Tensor) and bool(((added == 0) | (sign * added <= CLOSED)).all())
 
 
 def _times(called: Called, scores: Scores, own: Tensor, others: list[Any]) -> Scores:

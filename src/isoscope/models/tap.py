@@ -272,6 +272,14 @@ def activation_null(module: nn.Module) -> float:
     return float((weights @ f) ** 2 / (weights @ f**2 * weights.sum()))
 
 
+def not_finite(model: str, site: Site, found: str) -> IsoscopeError:
+    """What is said where a model gives NaN or infinity: which vectors or rows, and how many."""
+    return IsoscopeError(
+        f"{model} gives NaN or infinity at {site.label}: {found} of one batch. Nothing was averaged; look at the weights and the inputs, "
+        "or measure in float32 if it ran in a shorter type."
+    )
+
+
 def absorb(statistics: SiteStatistics, tensor: Tensor, layout: Layout, site: Site, model: str) -> None:
     """Reduce one hidden state (b, t, d) to the site's statistics."""
     b, t, d = tensor.shape
@@ -290,10 +298,7 @@ def absorb(statistics: SiteStatistics, tensor: Tensor, layout: Layout, site: Sit
             chosen, drop = rows[torch.as_tensor(positions, device=rows.device)], None
             sums = _by_sequence(as_block(chosen), positions // t, b)
         if sums.nonfinite:
-            raise IsoscopeError(
-                f"{model} gives NaN or infinity at {site.label}: {sums.nonfinite} of {len(positions)} {statistics.names[code]} "
-                "vectors of one batch. Nothing was averaged; measure in float32, or look at the weights and the inputs."
-            )
+            raise not_finite(model, site, f"{sums.nonfinite} of {len(positions)} {statistics.names[code]} vectors")
         statistics.moments[code].add(sums, chosen, drop)
         parts[code] = sums
     if statistics.groups is not None:

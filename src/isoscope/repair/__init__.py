@@ -1,6 +1,7 @@
 """Repair a cloud: centring, all-but-the-top, whitening, standardising, as scikit-learn transformers fitted from statistics.
 
 Each is the map x ↦ (x − x̄)A. Fit it to a matrix, to moments (those of merged shards too) or to a layer of a finished run.
+`CentreClusters` has such a map a cluster, and is fitted to points or to a sample.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ except ImportError:
 
 from isoscope.repair.all_but_the_top import AllButTheTop
 from isoscope.repair.centre import Centre
+from isoscope.repair.centre_clusters import CentreClusters
 from isoscope.repair.directions import Precision
 from isoscope.repair.layer import HasStatistics
 from isoscope.repair.standardise import Standardise
@@ -26,6 +28,7 @@ load = Repair.load
 __all__ = [
     "AllButTheTop",
     "Centre",
+    "CentreClusters",
     "HasStatistics",
     "InvertibleRepair",
     "MissingScikitLearnError",

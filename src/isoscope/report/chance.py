@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from isoscope.drawing import one_pair
+from isoscope.statistics.chance import one_pair
 
 FIXED = (0.1, 0.2)
 """Thresholds that do not depend on the dimension; 0.2 is the one of "Anisotropy Is Inherent to Self-Attention"."""

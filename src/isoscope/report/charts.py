@@ -12,9 +12,10 @@ from isoscope.figures import figures
 
 GROUPS = ["token_models", "character_models", "speech_models", "vision_models", "convolutional_models"]
 DRIFT = ["drift_and_cosine", "drift_spearman", "drift_pearson", "isotropic_level"]
+SHAPE = ["shape_of_anisotropy", "intrinsic_dimension", "dimension_scales", "dimension_sizes", "local_isotropy"]
 ATTENTION = ["attention_heads", "query_key_alignment"]
 BLOCK = ["block_cosine", "block_norm", "block_scores", "block_query_key_cosine", "block_query_key_norm", "block_rows", "block_extremes"]
-ORDER = [*GROUPS, "layer_profile", *DRIFT, *ATTENTION, *BLOCK, "spectrum", "dimension_share", "norms", "policy_difference"]
+ORDER = [*GROUPS, "layer_profile", *DRIFT, *SHAPE, *ATTENTION, *BLOCK, "spectrum", "dimension_share", "norms", "policy_difference"]
 """How the page reads; a figure that someone added follows by name."""
 
 FOLLOWS = "currentColor"

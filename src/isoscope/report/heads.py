@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pandas as pd
 
-from isoscope.drawing import one_pair
 from isoscope.report.chance import listed, runs
 from isoscope.report.line import Line, greatest, least, show
+from isoscope.statistics.attention import SINK
+from isoscope.statistics.chance import head_threshold
 
-SINK = 0.3
-"""A head is called a sink where its rows put more than this part of their attention on the first position."""
 MOST_NAMED = 40
 """So many layers are named."""
 
@@ -36,7 +35,7 @@ def sharpness(line: Line) -> str | None:
 
 
 def sinks(line: Line) -> str | None:
-    """Which heads put their attention on the first position, and what the first token does to the geometry."""
+    """Which heads put more than `SINK` of their attention on the first position, and what the first token does to the geometry."""
     rows = of_heads(line, "sink_mass")
     if rows.empty:
         return None
@@ -88,7 +87,7 @@ def alignment(line: Line) -> str | None:
     rows = of_heads(line, "qk_cosine")
     if rows.empty:
         return None
-    level = one_pair(int(rows["d"].min()), 1 - 0.025 / len(rows))
+    level = head_threshold(int(rows["d"].min()), len(rows))
     same, opposite = int((rows["value"] > level).sum()), int((rows["value"] < -level).sum())
     text = (
         f"Mean query and mean key point the same way beyond chance (|cosine| above {show(level)}, Bonferroni over heads) in {same} of "

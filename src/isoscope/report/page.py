@@ -115,7 +115,8 @@ def measured(table: pd.DataFrame, lines: list[Line]) -> str:
     """What the table holds, in a sentence."""
     if table.empty:
         return "The table is empty: nothing was measured."
-    sites = len(table[["model", "revision", "step", "seed", "stack", "kind", "layer", "head"]].drop_duplicates())
+    whole_stacks = table["kind"].eq("hidden") & table["layer"].isna()
+    sites = len(table.loc[~whole_stacks, ["model", "revision", "step", "seed", "stack", "kind", "layer", "head"]].drop_duplicates())
     data = {value for line in lines if (value := specification(line).get("data"))}
     models, metrics = table["model"].nunique(), table["metric"].nunique()
     on = f" on {listed(sorted(data))}" if data else ""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pandas as pd
 
 from isoscope.core.group import UNTRAINED
-from isoscope.drawing import one_pair, policies
+from isoscope.drawing import policies
 from isoscope.report.block import cosine_gain, fixed_points, trained_norms
 from isoscope.report.chance import listed, spoken, verdict
 from isoscope.report.heads import alignment, sharpness, sinks
 from isoscope.report.line import Line, bounds, greatest, least, place, share, show
+from isoscope.report.shape import encoders_and_decoders, intrinsic, shape
+from isoscope.statistics.chance import one_pair
 
 COSINE = {"between_cosine": "mean cosine of pairs from different items", "mean_cosine": "mean cosine over all pairs"}
 
@@ -23,6 +25,9 @@ def summary(line: Line, others: list[Line]) -> dict[str, str]:
         "Carriers": carriers(line),
         "Dimensions in use": dimensions_in_use(line),
         "Dominant direction": dominant_direction(line),
+        "Shape over the blocks": shape(line),
+        "Encoders and decoders": encoders_and_decoders(line, others),
+        "Intrinsic dimension": intrinsic(line),
         "Special and first tokens": token_effect(line),
         "Attention": sharpness(line),
         "Sinks": sinks(line),

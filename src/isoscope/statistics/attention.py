@@ -27,8 +27,6 @@ ROW_SUMS = (
     "minimum",
     "median",
     "mean",  # of a row's scores
-    "mean2",
-    "sd",
     "variance",
     "open",  # scores counted
     "score",
@@ -80,7 +78,7 @@ class AttentionStatistics:
         """Add the rows of a batch.
 
         Args:
-            rows: what the kernel found, arrays (b, h, r) by name; `received` is (b, h, s) and `histogram`, if there is one, (h, bins).
+            rows: what the kernel found, arrays (b, h, r) by name; `received` is (b, h, s).
             codes: (b, r) the slice of each row as its number in `names`; −1 where a row is padding.
             group: (b,) the group of each sequence.
 
@@ -98,15 +96,17 @@ class AttentionStatistics:
                 member = (codes[i][:, None] == np.arange(len(self.names))).astype(np.float64)
                 self.sums[:, :, g] += (values[:, i] @ member).transpose(1, 2, 0)
                 self.sequences[:, g] += _of_sequence(values[:, i], rows["received"][i])
-        if self.histogram is not None and rows.get("histogram") is not None:
-            self.histogram += rows["histogram"]
         return 0
+
+    def count(self, scores: np.ndarray) -> None:
+        """Add scores, counted between `EDGES`: (h, bins)."""
+        assert self.histogram is not None
+        self.histogram += scores
 
     def _values(self, rows: Mapping[str, np.ndarray], counted: np.ndarray) -> Floats:
         """(sums, b, h, r) what each row adds; nothing where it does not count."""
         n = np.maximum(rows["open"], 1).astype(np.float64)
-        log, variance = np.log(n), rows["sd"] ** 2
-        mean, mean2 = rows["mean"], rows["mean"] ** 2
+        log, mean, variance = np.log(n), rows["mean"], rows["sd"] ** 2
         found = {
             "rows": 1.0,
             "entropy": rows["entropy"],
@@ -118,12 +118,10 @@ class AttentionStatistics:
             "minimum": rows["minimum"],
             "median": rows["median"] if self.median else 0.0,
             "mean": mean,
-            "mean2": mean2,
-            "sd": rows["sd"],
             "variance": variance,
             "open": n,
             "score": n * mean,
-            "score2": n * (variance + mean2),
+            "score2": n * (variance + mean**2),
             "first": rows["first"],
         }
         values = np.empty((len(ROW_SUMS), *counted.shape))
@@ -177,6 +175,8 @@ class AttentionStatistics:
     @classmethod
     def from_state(cls, state: dict[str, np.ndarray]) -> AttentionStatistics:
         """The inverse of `state`."""
+        if state["sums"].shape[-1] != len(ROW_SUMS):
+            raise ValueError("rows of attention as another version of isoscope kept them")
         order = {key.removeprefix("slices."): int(value[0]) for key, value in state.items() if key.startswith("slices.")}
         e, median = (int(value) for value in state["e"])
         self = cls(len(state["sums"]), e, sorted(order, key=order.__getitem__), scale=float(state["scale"][0]), median=bool(median))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,11 +14,15 @@ from isoscope.core.number import Number
 from isoscope.statistics.groups import Groups, Totals
 from isoscope.statistics.kernel import Floats
 from isoscope.statistics.moments import Moments
+from isoscope.statistics.neighbours import Neighbours, neighbours
 from isoscope.statistics.sample import Sample
 from isoscope.statistics.spectrum import Spectrum, isotropic_spectra
 
-PARTS = ("directions", "sums", "second", "cosine", "groups", "sample")
-"""What a metric may read: Σu; Σx, Σu² and norms; second moments of x, of u; groups of items; a sample of points."""
+PARTS = ("directions", "sums", "second", "cosine", "groups", "sample", "neighbours")
+"""What a metric may read: Σu; Σx, Σu² and norms; second moments of x, of u; groups of items; a sample, and neighbours within it."""
+
+REACH = 128
+"""Above two neighbours, one search for so many serves all that ask for fewer."""
 
 
 @dataclass
@@ -41,7 +45,7 @@ class Cloud:
 
     def has(self, part: str) -> bool:
         """Whether this part of `PARTS` was kept."""
-        if part == "sample":
+        if part in ("sample", "neighbours"):
             return self.sample is not None and len(self.sample) > 0
         if part == "groups":
             return self.groups is not None
@@ -53,6 +57,21 @@ class Cloud:
         if self.sample is None or not len(self.sample):
             raise IsoscopeError("This number needs a sample of points and none was kept; measure again with --sample 4096.")
         return self.sample
+
+    @cached_property
+    def _searched(self) -> dict[bool, Neighbours]:
+        return {}
+
+    def neighbours(self, k: int, *, apart: bool = False, progress: Callable[[int], None] = lambda rows: None) -> Neighbours:
+        """The k nearest neighbours of each distinct point of the sample, `apart` in other items. What was found once is kept."""
+        found = self._searched.get(apart)
+        if found is None or found.distances.shape[1] < k:
+            sample = self.drawn
+            reach = REACH if k > 2 else k  # two are had four times as fast, and are often all that is asked for
+            found = self._searched[apart] = neighbours(
+                sample.points, k, reach=reach, apart=sample.unit if apart else None, progress=progress
+            )
+        return replace(found, distances=found.distances[:, :k], indices=found.indices[:, :k])
 
     def grouped(self, estimate: Callable[[Totals], Floats], *, bounds: tuple[float, float] = (-np.inf, np.inf)) -> tuple[float, float]:
         """A 95 % interval of a function of sums, by the jackknife over groups of items, within the bounds of the metric."""
@@ -70,8 +89,22 @@ class Cloud:
         return found
 
     @cached_property
-    def _resampled(self) -> dict[bool, tuple[Floats, Floats] | None]:
+    def _resampled(self) -> dict[tuple[bool, bytes | None], tuple[Floats, Floats] | None]:
         return {}
+
+    def resampled(self, *, centred: bool = True, documents: np.ndarray | None = None) -> tuple[Floats, Floats] | None:
+        """`Spectrum.resampled` of the sample, or of these documents of it; what was drawn once is kept.
+
+        The draws depend on nothing but which documents there are: clouds with the same documents have the same ones.
+        """
+        key = centred, None if documents is None else documents.tobytes()
+        if key not in self._resampled:
+            points, unit = self.drawn.points, self.drawn.unit
+            if documents is not None:
+                among = np.isin(unit, documents)
+                points, unit = points[among], unit[among]
+            self._resampled[key] = self.spectrum(centred=centred).resampled(points, unit)
+        return self._resampled[key]
 
     def spectral(
         self, function: Callable[[Floats], Floats], *, centred: bool = True, bounds: tuple[float, float] = (-np.inf, np.inf)
@@ -89,9 +122,7 @@ class Cloud:
         value = float(function(spectrum.values))
         low = high = np.nan
         if self.has("sample"):
-            if centred not in self._resampled:
-                self._resampled[centred] = spectrum.resampled(self.drawn.points, self.drawn.unit)
-            resampled = self._resampled[centred]
+            resampled = self.resampled(centred=centred)
             if resampled is not None and resampled[0].sum() > 0:
                 with np.errstate(invalid="ignore", divide="ignore"):  # of few documents a draw may be one of them, again and again
                     moved = np.asarray(function(resampled[1])) - float(function(resampled[0]))

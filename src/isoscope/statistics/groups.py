@@ -52,6 +52,10 @@ class Groups:
         self.units = np.zeros(self.count, dtype=np.int64)
         self._open: dict[int, tuple[Floats, Floats]] = {}
 
+    def reserve(self, slice: int) -> None:
+        """Have all the memory of a slice, which the system gives only as it is written."""
+        self.sums[:, slice] += 0.0
+
     def update(
         self, group: np.ndarray, parts: list[Sums | None], *, unit: np.ndarray | None = None, last: np.ndarray | None = None
     ) -> None:

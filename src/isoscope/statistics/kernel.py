@@ -7,6 +7,7 @@ CPU is seen as a numpy array without a copy; one on an accelerator is reduced th
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -20,6 +21,8 @@ Block = Any
 
 TILE_ROWS = 128
 """Rows reduced at a time by one thread: a tile and its square stay in the second-level cache, which halves the time."""
+LONG = 16
+"""Segments of fewer points are many, and are reduced together rather than one after the other."""
 TINY = 1e-30
 """Below this a squared norm is zero."""
 DENSE = 0.3
@@ -111,6 +114,16 @@ def block_sums(x: Block, mask: Block | None = None, *, directions_only: bool = F
 
 
 @lru_cache(maxsize=1)
+def compiled() -> Callable[..., tuple[np.ndarray, Floats]] | None:
+    """The sums in one pass, where numba is installed."""
+    try:
+        from isoscope.statistics.kernel_fused import fused
+    except (ImportError, RuntimeError):  # no numba, or no folder in which it may keep what it compiled
+        return None
+    return fused
+
+
+@lru_cache(maxsize=1)
 def _libraries() -> Any:
     import scipy.linalg  # noqa: F401  it brings a BLAS of its own, which must be there to be found
     from threadpoolctl import ThreadpoolController
@@ -125,6 +138,11 @@ def one_thread() -> Any:
 
 def _tiles(x: Block, weight: Block, like: dict[str, Any], directions_only: bool) -> tuple[Block, Floats, Floats, Floats]:
     """‖x‖² by point, Σu, Σx and Σu² by segment: tile by tile, each tile read from memory once."""
+    one_pass = compiled() if isinstance(x, np.ndarray) and x.dtype == np.float32 and x.shape[1] >= LONG else None
+    if one_pass is not None:
+        norm2, sums = one_pass(x, weight, TINY)
+        sums[1:] *= not directions_only
+        return norm2, sums[0], sums[1], sums[2]
     g, t, d = x.shape
     xp = namespace(x)
     rows = TILE_ROWS if isinstance(x, np.ndarray) else max(g * t, 1)

@@ -97,7 +97,7 @@ def accumulate(
         )
     parts = set(reads)
     second, cosine = "second" in parts, "cosine" in parts
-    statistics = SiteStatistics(d, [POINTS], second=second, cosine=cosine, sample=sample if "sample" in parts else 0)
+    statistics = SiteStatistics(d, [POINTS], second=second, cosine=cosine, sample=sample if parts & {"sample", "neighbours"} else 0)
     run = RUN if n >= GROUPS * RUN else 1
     bad, at = 0, start
     for raw in blocks:

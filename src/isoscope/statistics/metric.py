@@ -55,9 +55,11 @@ class Metric:
         title: str,
         wants: tuple[str, ...] = (),
         at_least: int = 2,
+        on_request: bool = False,
     ) -> None:
         self.name: str = function.__name__
         self.title, self.reads, self.wants, self.range, self.at_least = title, reads, wants, range, at_least
+        self.on_request = on_request
         self._function = function
         self.__doc__ = inspect.cleandoc(function.__doc__ or "")
         self.__name__, self.__module__, self.__wrapped__ = function.__name__, function.__module__, function
@@ -94,7 +96,13 @@ class Metric:
 
 
 def metric(
-    *, reads: tuple[str, ...], range: tuple[float, float], title: str, wants: tuple[str, ...] = (), at_least: int = 2
+    *,
+    reads: tuple[str, ...],
+    range: tuple[float, float],
+    title: str,
+    wants: tuple[str, ...] = (),
+    at_least: int = 2,
+    on_request: bool = False,
 ) -> Callable[[Callable[[Any], Number]], Metric]:
     """Declare the function below as the metric of its own name.
 
@@ -104,16 +112,17 @@ def metric(
         title: what a figure calls it.
         wants: the parts that it uses where they were kept, for an interval.
         at_least: the number of points below which it says nothing.
+        on_request: whether it is computed only where it is named, because it takes seconds.
     """
-    return lambda function: Metric(function, reads=reads, range=range, title=title, wants=wants, at_least=at_least)
+    return lambda function: Metric(function, reads=reads, range=range, title=title, wants=wants, at_least=at_least, on_request=on_request)
 
 
 class Series:
     """What is not one number: a function from a cloud to x, y and weight."""
 
-    def __init__(self, function: Callable[[Any], Curve], *, reads: tuple[str, ...], title: str) -> None:
+    def __init__(self, function: Callable[[Any], Curve], *, reads: tuple[str, ...], title: str, on_request: bool = False) -> None:
         self.name: str = function.__name__
-        self.title, self.reads, self._function = title, reads, function
+        self.title, self.reads, self.on_request, self._function = title, reads, on_request, function
         self.__doc__ = inspect.cleandoc(function.__doc__ or "")
         self.__name__, self.__module__, self.__wrapped__ = function.__name__, function.__module__, function
 
@@ -137,6 +146,6 @@ class Series:
         return self._function(points if isinstance(points, AttentionCloud) else cloud_of(points, self.reads, allow_wide=allow_wide))
 
 
-def series(*, reads: tuple[str, ...], title: str) -> Callable[[Callable[[Any], Curve]], Series]:
-    """Declare the function below as the series of its own name."""
-    return lambda function: Series(function, reads=reads, title=title)
+def series(*, reads: tuple[str, ...], title: str, on_request: bool = False) -> Callable[[Callable[[Any], Curve]], Series]:
+    """Declare the function below as the series of its own name; `on_request`, where it is computed only if named."""
+    return lambda function: Series(function, reads=reads, title=title, on_request=on_request)

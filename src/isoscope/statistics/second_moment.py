@@ -17,6 +17,7 @@ FAR = 9.0
 
 COLUMN_BLOCKS = 6
 """torch has no product of a matrix with itself; in so many blocks of columns it does little more than half of the work."""
+WIDE = 512
 _NONE = np.zeros(0, dtype=np.int64)
 
 
@@ -33,65 +34,102 @@ class SecondMoment:
         self.held: list[np.ndarray] = []
         self.shift: Floats | None = None
         self.total: Floats = np.zeros(d)  # Σ(x−c)
-        self.outer: Floats | None = None  # Σ(x−c)(x−c)ᵀ
+        self._matrix: Floats | None = None  # Σ(x−c)(x−c)ᵀ, right of the diagonal as long as it is not whole
+        self._whole = True
         self._room: Floats | None = None
         self.step = 0.0  # the relative rounding step of the products, the coarsest there was
 
+    @property
+    def outer(self) -> Floats | None:
+        """Σ(x−c)(x−c)ᵀ, shape (d, d), where there are more than d vectors."""
+        if self._matrix is not None and not self._whole:
+            for i in range(0, self.d, FEW_ROWS):
+                at, beyond = slice(i, i + FEW_ROWS), slice(i + FEW_ROWS, None)
+                self._matrix[at, at] = np.triu(self._matrix[at, at]) + np.triu(self._matrix[at, at], 1).T
+                self._matrix[beyond, at] = self._matrix[at, beyond].T
+            self._whole = True
+        return self._matrix
+
+    @outer.setter
+    def outer(self, matrix: Floats) -> None:
+        self._matrix, self._whole = matrix, True
+
     def reserve(self) -> None:
         """Take the memory of the matrix now, so that a long run that begins does not end for lack of it."""
-        if self.outer is None:
+        if self._matrix is None:
             self._room = np.empty((self.d, self.d))
             self._room.fill(0.0)  # written, and so really there
+            held, self.held, self.n = self.held, [], 0
+            for rows in held:
+                self._hold(rows)
 
     def update(self, x: Block, drop: np.ndarray | None = None) -> None:
         """Add the rows of x, shape (m, d), float32 or float64; those numbered in `drop` are left out."""
         gone = 0 if drop is None else len(drop)
-        if self.outer is None and self.n + len(x) - gone <= self.d:
-            rows = np.array(x if isinstance(x, np.ndarray) else x.cpu().numpy())
-            self.held.append(rows if drop is None else np.delete(rows, drop, axis=0))
-            self.n += len(x) - gone
+        if self._matrix is None and self.n + len(x) - gone <= self.d:
+            rows = x if isinstance(x, np.ndarray) else x.cpu().numpy()
+            self._hold(rows if drop is None else np.delete(rows, drop, axis=0))
             return
-        held, self.held = self.held, []
-        if held:
-            self.n -= sum(map(len, held))  # they are counted again as they are added
-            self._add(np.concatenate(held), _NONE)
+        if self.held:
+            held, self.held, self.n = np.concatenate(self.held), [], 0  # out of the room, which is wanted now
+            if self._room is not None:
+                self._room.fill(0.0)
+            self._add(held, _NONE)
         for start in range(0, len(x), BLOCK_ROWS):
             inside = _NONE if drop is None else drop[(drop >= start) & (drop < start + BLOCK_ROWS)] - start
             self._add(x[start : start + BLOCK_ROWS], inside)
+
+    def _hold(self, rows: np.ndarray) -> None:
+        """Keep the rows themselves; in the room that is reserved, where there is one."""
+        if self._room is not None and (not self.held or [part.dtype for part in self.held] == [rows.dtype]):
+            room = self._room.view(rows.dtype).reshape(-1, self.d)
+            room[self.n : self.n + len(rows)] = rows
+            self.held = [room[: self.n + len(rows)]]
+        else:
+            self.held.append(rows.copy())
+        self.n += len(rows)
 
     def _add(self, x: Block, drop: np.ndarray) -> None:
         m = len(x) - len(drop)
         if not m:
             return
-        if self.shift is None or self.outer is None:
+        if self.shift is None or self._matrix is None:
             # Rounded so that x − c is exact to the last digit of its own size, in float32 too.
-            self.shift = np.delete(to_host(x), drop, axis=0).mean(0).astype(np.float32).astype(np.float64)
-            self.outer, self._room = np.zeros((self.d, self.d)) if self._room is None else self._room, None
+            self.shift = _rounded(_mean(x, drop))
+            self._matrix, self._room = np.zeros((self.d, self.d)) if self._room is None else self._room, None
         if m == 1:
             x, drop = np.delete(to_host(x), drop, axis=0), _NONE  # one row has no spread by which to tell that it is far: use float64
-        total, outer = _products(x, drop, self.shift)
-        if float(total @ total) / m > FAR / (1 + FAR) * float(np.trace(outer)) and m > 1:
-            block = SecondMoment(self.d)
-            block.shift = (self.shift + total / m).astype(np.float32).astype(np.float64)
-            block.total, block.outer = _products(x, drop, block.shift)
-            self.step = max(self.step, float(np.finfo(block.outer.dtype).eps))
-            block.n = m
-            total, outer = block._about(self.shift)
+        rows, total, spread = _about(x, drop, self.shift)
+        if float(total @ total) / m > FAR / (1 + FAR) * spread and m > 1:
+            own = _rounded(self.shift + total / m)
+            rows, total, _ = _about(x, drop, own)
+            total = self._moved(own - self.shift, total, m)
+        self.step = max(self.step, self._multiply(rows))
         self.total += total
-        self.outer += outer
         self.n += m
-        self.step = max(self.step, float(np.finfo(outer.dtype).eps))
 
-    def _about(self, shift: Floats) -> tuple[Floats, Floats]:
-        """Σ(x−c) and its products for another shift: S + δsᵀ + sδᵀ + nδδᵀ with δ the difference of the two."""
-        assert self.shift is not None
-        assert self.outer is not None
-        delta = self.shift - shift
-        moved = self.outer.astype(np.float64)
+    def _multiply(self, rows: Block) -> float:
+        """Add Σyyᵀ, in the precision of the rows; the relative rounding step of that.
+
+        By blocks of columns, and only what lies on and right of the diagonal: no matrix is made but the one that is kept.
+        """
+        assert self._matrix is not None
+        width = -(-self.d // COLUMN_BLOCKS)
+        if isinstance(rows, np.ndarray):  # numpy multiplies a matrix with itself at half the work; its narrow products lose digits
+            width = max(width, WIDE)
+        for i in range(0, self.d, width):
+            part = rows[:, i : i + width].T @ rows[:, i:]
+            self._matrix[i : i + width, i:] += part if isinstance(part, np.ndarray) else part.cpu().numpy()
+        self._whole = False
+        return float(np.finfo(np.float64 if "64" in str(rows.dtype) else np.float32).eps)
+
+    def _moved(self, delta: Floats, total: Floats, n: int) -> Floats:
+        """Add what products of n rows about another shift lack, δsᵀ + sδᵀ + nδδᵀ, δ being the difference; gives Σ(x−c) about this one."""
+        assert self._matrix is not None
         for i in range(0, self.d, FEW_ROWS):  # a few rows at a time: whole matrices in between would take several times the memory
             at = slice(i, i + FEW_ROWS)
-            moved[at] += np.outer(delta[at], self.total) + np.outer(self.total[at], delta) + self.n * np.outer(delta[at], delta)
-        return self.total + self.n * delta, moved
+            self._matrix[at] += np.outer(delta[at], total + n * delta) + np.outer(total[at], delta)
+        return total + n * delta
 
     def merge(self, other: SecondMoment) -> SecondMoment:
         """The second moments of both streams; neither is changed."""
@@ -107,10 +145,10 @@ class SecondMoment:
             for rows in few.held:
                 merged.update(rows)
             return merged
-        total, outer = few._about(many.shift)
+        assert few.shift is not None
+        merged.outer += few.outer
+        merged.total += merged._moved(few.shift - many.shift, few.total, few.n)
         merged.n += few.n
-        merged.total += total
-        merged.outer += outer
         return merged
 
     @property
@@ -147,9 +185,12 @@ class SecondMoment:
         points = self.points
         if points is not None:
             return np.asarray(points.T @ points / max(self.n, 1))
-        moved = self._about(np.zeros(self.d))[1]
-        moved /= self.n
-        return moved
+        assert self.shift is not None
+        moved = self.merge(SecondMoment(self.d))
+        moved._moved(self.shift, self.total, self.n)
+        assert moved.outer is not None
+        moved.outer /= self.n
+        return moved.outer
 
     @property
     def rounding(self) -> Floats:
@@ -181,35 +222,40 @@ class SecondMoment:
             self.held = [state["points"]] if n else []
             return self
         self.shift, self.total, self.step = state["shift"].copy(), state["total"].copy(), float(state["step"][0])
-        self.outer = np.zeros((d, d))
+        self._matrix, self._whole = np.zeros((d, d)), False
         at = 0
         for i in range(d):
-            self.outer[i, i:] = self.outer[i:, i] = state["outer"][at : at + d - i]
+            self._matrix[i, i:] = state["outer"][at : at + d - i]
             at += d - i
         return self
 
 
-def _products(x: Block, drop: np.ndarray, shift: Floats) -> tuple[Floats, np.ndarray]:
-    """Σ(x−c) and Σ(x−c)(x−c)ᵀ over the rows that are not dropped, in the precision of x."""
+def _rounded(x: Floats) -> Floats:
+    """x as float32 holds it."""
+    return x.astype(np.float32).astype(np.float64)
+
+
+def _mean(x: Block, drop: np.ndarray) -> Floats:
+    """The mean of the rows that are not dropped."""
+    keep = np.delete(np.arange(len(x)), drop)
+    if isinstance(x, np.ndarray):
+        return np.asarray((x[keep] if len(drop) else x).mean(0, dtype=np.float64))
+    xp = namespace(x)
+    return to_host((x[xp.as_tensor(keep, device=x.device)] if len(drop) else x).mean(0, dtype=xp.float64))
+
+
+def _about(x: Block, drop: np.ndarray, shift: Floats) -> tuple[Block, Floats, float]:
+    """x − c in the precision of x, zero where a row is dropped, with its sum and its sum of squares."""
     if isinstance(x, np.ndarray):
         y = x - shift.astype(x.dtype)
         y[drop] = 0
-        return y.sum(0, dtype=np.float64), y.T @ y  # numpy sees that both are one matrix and does half the work
+        return y, y.sum(0, dtype=np.float64), float(np.vecdot(y, y).sum(dtype=np.float64))
     xp = namespace(x)
     y = _scratch(x)
     xp.sub(x, xp.as_tensor(shift, dtype=x.dtype, device=x.device), out=y)
     if len(drop):
         y.index_fill_(0, xp.as_tensor(drop, device=x.device), 0)
-    total = y.new_ones(len(y)) @ y
-    d = y.shape[1]
-    outer = y.new_empty((d, d))
-    width = -(-d // COLUMN_BLOCKS)
-    for i in range(0, d, width):
-        # Only what lies on and right of the diagonal is multiplied; the rest is its mirror.
-        part = y[:, i : i + width].T @ y[:, i:]
-        outer[i : i + width, i:] = part
-        outer[i + width :, i : i + width] = part[:, width:].T
-    return to_host(total), outer.cpu().numpy()
+    return y, to_host(y.new_ones(len(y)) @ y), float(xp.linalg.vecdot(y, y).sum())
 
 
 _KEPT: list[Block] = []

@@ -12,7 +12,7 @@ from isoscope.statistics.groups import Groups
 from isoscope.statistics.moments import Moments
 from isoscope.statistics.sample import Sample
 
-VERSION = 1
+VERSION = 2
 """Goes up when a statistic's meaning changes; cells of another version are computed anew."""
 
 
@@ -27,10 +27,14 @@ class SiteStatistics:
 
     def reserve(self) -> None:
         """Take now what many points will take: the sample, and the matrices of the body, where most of them lie."""
-        for name, moments in zip(self.names, self.moments, strict=True):
-            for part in (moments.second, moments.cosine):
-                if part is not None and slices.base(name) == slices.BODY:
+        for number, name in enumerate(self.names):
+            if slices.base(name) != slices.BODY:
+                continue
+            for part in (self.moments[number].second, self.moments[number].cosine):
+                if part is not None:
                     part.reserve()
+            if self.groups is not None:
+                self.groups.reserve(number)
         if self.sample is not None:
             self.sample.reserve()
 

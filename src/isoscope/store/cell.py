@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pandas as pd
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS
+from isoscope.core.version import __version__
 from isoscope.statistics.kept import Statistics, from_state, state_of
 
 MANIFEST, ROWS, SERIES, STATISTICS = "manifest.json", "rows.parquet", "series.parquet", "statistics.safetensors"
@@ -35,6 +37,12 @@ def key_of(identity: dict[str, Any]) -> str:
     True
     """
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def manifest_of(identity: dict[str, Any], columns: dict[str, Any], spec: dict[str, Any], keep: str, **more: Any) -> dict[str, Any]:
+    """What a cell says of itself: what determined it, what its rows say of the model, what it was measured on, what it kept; and when."""
+    made = {"isoscope": __version__, "created": datetime.now(UTC).isoformat(timespec="microseconds")}
+    return made | {"identity": identity, "columns": columns, "spec": spec, "keep": keep} | more
 
 
 def pack(sites: Statistics, *, sample: bool = True) -> dict[str, np.ndarray]:

@@ -1,0 +1,22 @@
+"""The top share of clusters."""
+
+from __future__ import annotations
+
+from isoscope.core.number import Number
+from isoscope.statistics.cloud import Cloud
+from isoscope.statistics.clusters import cluster_number
+from isoscope.statistics.metric import metric
+
+
+@metric(reads=("sample",), range=(0.0, 1.0), title="Cluster top share", on_request=True)
+def cluster_share(cloud: Cloud) -> Number:
+    """The part of a cluster's variance that lies along its own strongest direction, averaged over clusters by their size.
+
+    ``λ₁/Σλ`` of each cluster of k-means about its own centre. k is the one of 2, 4, 8, 16 and 32 with the largest simplified silhouette.
+
+    Range 0 to 1. Null: its mean over Gaussian clouds of exactly this mean and covariance, with as many points in as many clusters. The
+    note has k, the value of all points, and with dimensions shuffled. The interval takes the clusters as they are.
+
+    Rajaee and Pilehvar (2021).
+    """
+    return cluster_number(cloud, "share")

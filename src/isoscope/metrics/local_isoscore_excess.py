@@ -1,0 +1,22 @@
+"""The IsoScore of neighbourhoods against a Gaussian."""
+
+from __future__ import annotations
+
+from isoscope.core.number import Number
+from isoscope.statistics.cloud import Cloud
+from isoscope.statistics.local import local_excess
+from isoscope.statistics.metric import metric
+
+
+@metric(reads=("sample",), range=(-1.0, 1.0), title="Local IsoScore, less a Gaussian's", on_request=True)
+def local_isoscore_excess(cloud: Cloud) -> Number:
+    """How much more evenly neighbourhoods are spread than they would be in a Gaussian of the same covariance: above 0 is more isotropic.
+
+    ``local_isoscore − its null``. That a cloud is locally isotropic says something only if the whole interval lies above 0: any
+    Gaussian's neighbourhoods are more isotropic than the whole of it.
+
+    Range −1 to 1. Null: 0, with the spread of one Gaussian cloud about the mean of others.
+
+    Razzhigaev et al. (2024) without the control.
+    """
+    return local_excess(cloud, "isoscore")

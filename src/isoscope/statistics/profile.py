@@ -1,0 +1,193 @@
+"""What a profile is: a number of a whole stack, a pure function of the clouds of its blocks, found by the name of its file."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from isoscope.core.errors import IsoscopeError
+from isoscope.core.number import Number
+from isoscope.statistics.cloud import Cloud
+from isoscope.statistics.kernel import Floats
+
+BLOCKS = 6
+"""A stack of fewer blocks has no first sixth, or no middle third, of its own."""
+ALIKE = 0.9
+"""So large a part of each layer's documents must be in all layers' samples for an interval."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """What a profile keeps of one layer: its number, and how far each bootstrap draw of documents moves it."""
+
+    value: float
+    moved: Floats | None  # (draws,)
+    documents: np.ndarray  # what the draws were made of, in increasing order
+    whole: int  # documents of the layer's own sample
+    n: int
+    d: int
+
+
+def top_part(values: Floats) -> Floats:
+    """λ₁/Σλ over the last axis, as `top_share` has it.
+
+    >>> float(top_part(np.array([3.0, 1.0])))
+    0.75
+    """
+    return np.asarray(values[..., 0] / values.sum(-1))
+
+
+def top_part_linear(values: Floats) -> Floats:
+    """σ₁/Σσ over the last axis, as `top_share_linear` has it.
+
+    >>> float(top_part_linear(np.array([9.0, 1.0])))
+    0.75
+    """
+    return np.asarray(np.sqrt(values[..., 0]) / np.sqrt(values).sum(-1))
+
+
+def bulge(shares: Floats) -> Floats:
+    """The mean over the middle third of blocks (last axis) minus the larger of the means over the first and the last sixth.
+
+    Block l of L stands at the relative depth (l − ½)/L, so that a row read backwards gives the same.
+
+    >>> float(bulge(np.array([0.1, 0.2, 0.6, 0.8, 0.2, 0.3])).round(3))
+    0.4
+    >>> float(bulge(np.arange(12.0)))
+    -5.0
+    """
+    blocks = shares.shape[-1]
+    depth = (np.arange(blocks) + 0.5) / blocks
+    middle = (depth >= 1 / 3) & (depth <= 2 / 3)
+    ends = [shares[..., end].mean(-1) for end in (depth <= 1 / 6, depth >= 5 / 6)]
+    return np.asarray(shares[..., middle].mean(-1) - np.maximum(*ends))
+
+
+def spread(shares: Floats) -> Floats:
+    """The largest minus the smallest over the blocks (last axis)."""
+    return np.asarray(shares.max(-1) - shares.min(-1))
+
+
+def shared_documents(units: Iterable[np.ndarray]) -> np.ndarray:
+    """The documents that every sample has, in increasing order, from the document of each of its points.
+
+    Every layer samples the same tokens; but a token is a sink in one layer and not in another, so that without sinks a
+    document may be left with no point in some layer.
+    """
+    return reduce(np.intersect1d, units)
+
+
+class Profile:
+    """A number of a whole stack: call it with {layer: cloud} of its hidden states; layer 0, which enters the first block, is left out.
+
+    Its interval is a bootstrap over documents with the *same* draws in every layer, so that what moves all layers together
+    moves no difference between them.
+    """
+
+    reads = ("second",)
+    wants = ("sample",)
+    about = "stack"
+
+    def __init__(
+        self,
+        function: Callable[[Floats], Floats],
+        *,
+        of: Callable[[Floats], Floats],
+        range: tuple[float, float],
+        title: str,
+        on_request: bool = False,
+    ) -> None:
+        self.name: str = function.__name__
+        self.title, self.range, self.on_request = title, range, on_request
+        self._of, self._function = of, function
+        self.__doc__ = inspect.cleandoc(function.__doc__ or "")
+        self.__name__, self.__module__, self.__wrapped__ = function.__name__, function.__module__, function
+
+    @property
+    def summary(self) -> str:
+        """What the number means, in one sentence."""
+        return (self.__doc__ or "").split("\n\n")[0].replace("\n", " ")
+
+    def available(self, cloud: object) -> bool:
+        """Whether a layer's cloud kept what this profile must have."""
+        return isinstance(cloud, Cloud) and cloud.n >= 2 and all(cloud.has(part) for part in self.reads)
+
+    def __call__(self, clouds: Mapping[int, Cloud]) -> Number:
+        """The number of a stack, from the clouds of its hidden states by layer, all under one token policy."""
+        if not isinstance(clouds, Mapping):
+            raise IsoscopeError(f"{self.name} is a number of a whole stack, and it was given one cloud; give it {{layer: cloud}}.")
+        able = {layer: cloud for layer, cloud in clouds.items() if layer > 0 and self.available(cloud)}
+        with_sample = [cloud for cloud in able.values() if cloud.has("sample")]
+        documents = shared_documents(cloud.drawn.unit for cloud in with_sample) if with_sample else None
+        return self.over({layer: self.level(cloud, documents) for layer, cloud in able.items()}, max(clouds, default=0))
+
+    def level(self, cloud: Cloud, documents: np.ndarray | None = None) -> Level:
+        """What is kept of one layer, with draws of these documents, or of all that its sample has."""
+        value = float(cloud.spectral(self._of))
+        own = np.unique(cloud.drawn.unit) if cloud.has("sample") else np.empty(0, np.uint64)
+        chosen = own if documents is None else documents
+        found = cloud.resampled(documents=None if np.array_equal(own, chosen) else chosen) if len(own) else None
+        moved = None
+        if found is not None and found[0].sum() > 0:
+            with np.errstate(invalid="ignore", divide="ignore"):  # of few documents a draw may be one of them, again and again
+                moved = np.asarray(self._of(found[1]) - self._of(found[0]))
+        return Level(value, moved, chosen, len(own), cloud.n, cloud.d)
+
+    def over(self, levels: Mapping[int, Level], last: int) -> Number:
+        """The number of a stack whose last block is `last`, from what was kept of each of its layers."""
+        blocks = {layer: levels[layer] for layer in sorted(levels) if layer > 0}
+        n, d = min((level.n for level in blocks.values()), default=0), max((level.d for level in blocks.values()), default=0)
+        if last < BLOCKS:
+            return Number(np.nan, n=n, d=d, note=f"needs at least {BLOCKS} blocks, and this stack has {last}")
+        lacking = [str(layer) for layer in range(1, last + 1) if layer not in blocks or np.isnan(blocks[layer].value)]
+        if lacking:
+            named = ", ".join(lacking[:4]) + (f" and {len(lacking) - 4} more" if len(lacking) > 4 else "")
+            return Number(np.nan, n=n, d=d, note=f"needs the spectrum of every block; of {named} there is none")
+        values = np.array([level.value for level in blocks.values()])
+        value = float(self._function(values))
+        drawn, note = _draws(list(blocks.values()))
+        if drawn is None:
+            return Number(value, n=n, d=d, note=note)
+        # Reflected: chance moves the larger of two ends up, in the number as in the draws, and this takes it off instead of adding it.
+        low, high = 2 * value - np.nanquantile(self._function(values + drawn), [0.975, 0.025])
+        low, high = max(min(float(low), value), self.range[0]), min(max(float(high), value), self.range[1])
+        return Number(value, n=n, d=d, low=low, high=high, note=note)
+
+    def __repr__(self) -> str:
+        return f"<profile {self.name}>"
+
+
+def _draws(levels: list[Level]) -> tuple[Floats | None, str]:
+    """(draws, layers) how far each draw moves each layer, or None; and a note on what was left out, or why there is none."""
+    first = levels[0].documents
+    if any(level.moved is None for level in levels):
+        return None, "no interval: it needs a sample with at least three documents in every layer"
+    if any(not np.array_equal(level.documents, first) for level in levels):
+        return None, "no interval: the layers were drawn from different documents"
+    most = max(level.whole for level in levels)
+    if len(first) < ALIKE * most:
+        return None, f"no interval: only {len(first)} of {most} documents are in every layer's sample"
+    note = "" if len(first) == most else f"interval over the {len(first)} of {most} documents that are in every layer's sample"
+    return np.stack([level.moved for level in levels if level.moved is not None], axis=-1), note
+
+
+def profile(
+    *,
+    of: Callable[[Floats], Floats],
+    range: tuple[float, float],
+    title: str,
+    on_request: bool = False,
+) -> Callable[[Callable[[Floats], Floats]], Profile]:
+    """Declare the function below, of numbers by block (last axis), as the profile of its own name.
+
+    Args:
+        of: what each block's number is, a function of its centred covariance's eigenvalues (last axis, falling).
+        range: the smallest and the largest value it can take.
+        title: what a figure calls it.
+        on_request: whether it is computed only where it is named.
+    """
+    return lambda function: Profile(function, of=of, range=range, title=title, on_request=on_request)
