@@ -45,18 +45,21 @@ def depth_panel(rows: pd.DataFrame, curves: list[Curve], title: str, said: str, 
     rows = rows.sort_values(["curve", "layer"], kind="stable")
     rows = rows.assign(**{name: short(rows[name]) for name in ("value", "low", "high", "null", "depth")})
     x = alt.X("depth:Q", title="relative depth", scale=alt.Scale(domain=[0, 1], nice=False, padding=8))
-    y = alt.Y("value:Q", title=said, scale=alt.Scale(zero=True))
+    if null:  # it lies so far above that only a logarithmic axis shows both; an interval's end below is drawn at the axis
+        rows["low"] = rows["low"].clip(lower=float(rows[["value", "high"]].min().min()) / 2)
+    scale = alt.Scale(type="log", nice=False, padding=6) if null else alt.Scale(zero=True)
+    y = alt.Y("value:Q", title=said, scale=scale)
     tooltip = [alt.Tooltip("curve:N", title="model"), "kind:N", "layer:Q", alt.Tooltip("policy:N", title="tokens")]
     tooltip += [alt.Tooltip("value:Q", title=said, format=".4g"), alt.Tooltip("interval:N", title="95 % interval")]
     tooltip += [alt.Tooltip("null:Q", title="under isotropy", format=".4g"), alt.Tooltip("n:Q", format=","), alt.Tooltip("d:Q", format=",")]
     weight = alt.Opacity("weight:Q", scale=None, legend=None)
     base = alt.Chart().encode(x=x)
     hidden, final = (base.transform_filter(f"datum.kind == '{kind}'") for kind in ("hidden", "final"))
-    ends = {"y": alt.Y("low:Q", title=said), "y2": alt.Y2("high:Q")}
+    ends = {"y": alt.Y("low:Q", title=said, scale=scale), "y2": alt.Y2("high:Q")}
     chart = alt.layer(
         *([hidden.mark_area(opacity=0.18).encode(**ends, **tone, detail="curve:N")] if rows["low"].notna().any() else []),
         *(
-            [hidden.mark_line(strokeWidth=1, opacity=0.6, stroke=INK).encode(y=alt.Y("null:Q", title=said), detail="curve:N")]
+            [hidden.mark_line(strokeWidth=1, opacity=0.6, stroke=INK).encode(y=alt.Y("null:Q", title=said, scale=scale), detail="curve:N")]
             if null
             else []
         ),

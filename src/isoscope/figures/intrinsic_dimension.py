@@ -18,9 +18,10 @@ SHOWN = {
 
 @figure(
     title="Intrinsic dimension",
-    caption="The dimension in which nearest neighbours lie around a point, over relative depth, with 95 % intervals: encoders in blue, "
-    "decoders in orange, the models of one colour told apart by their dash; hollow diamond: after the final norm. Thin grey: the same "
-    "estimate for isotropic Gaussian points at the same n and d, which lies far below d, because all such estimates are biased low there.",
+    caption="The dimension in which nearest neighbours lie around a point, over relative depth on a logarithmic axis, with 95 % intervals: "
+    "encoders in blue, decoders in orange, the models of one colour told apart by their dash; hollow diamond: after the final norm. Thin "
+    "grey: the same estimate for isotropic Gaussian points at the same n and d, which lies far below d, because such estimates are biased "
+    "low there.",
 )
 def intrinsic_dimension(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     """TwoNN over relative depth, one line a model and stack."""
