@@ -8,7 +8,8 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.metrics import curves, metrics, profiles, registry
 from isoscope.statistics.metric import Metric, Series
-from isoscope.statistics.profile import Profile, top_part
+from isoscope.statistics.profile import Profile
+from isoscope.statistics.spectrum import top_part
 from isoscope.testing import check_metric, check_profile, check_series
 
 

@@ -23,12 +23,18 @@ if TYPE_CHECKING:
     from isoscope.engine.geometry import geometry
     from isoscope.engine.measure import measure
     from isoscope.engine.results import Results, merge, open
+    from isoscope.engine.sweep import sweep
+    from isoscope.engine.watching.lightning_callback import LightningWatch
+    from isoscope.engine.watching.trainer_callback import WatchCallback
+    from isoscope.engine.watching.watch import watch
 
 __all__ = [
     "IsoscopeError",
     "IsoscopeWarning",
+    "LightningWatch",
     "Number",
     "Results",
+    "WatchCallback",
     "__version__",
     "geometry",
     "measure",
@@ -36,14 +42,20 @@ __all__ = [
     "metrics",
     "open",
     "repair",
+    "sweep",
+    "watch",
 ]
 
 _FOUND_IN = {
+    "LightningWatch": "isoscope.engine.watching.lightning_callback",
     "Results": "isoscope.engine.results",
+    "WatchCallback": "isoscope.engine.watching.trainer_callback",
     "geometry": "isoscope.engine.geometry",
     "measure": "isoscope.engine.measure",
     "merge": "isoscope.engine.results",
     "open": "isoscope.engine.results",
+    "sweep": "isoscope.engine.sweep",
+    "watch": "isoscope.engine.watching.watch",
 }
 
 

@@ -37,6 +37,15 @@ def test_json_holds_every_number_once(block_run):
     }
 
 
+def test_every_depth_has_a_line_that_says_after_which_block(tmp_path):
+    lines = isoscope("block", *TINY, "--depth", "1,2,3", "--out", tmp_path / "run").worked().out.splitlines()
+    assert [line for line in lines if line.startswith("block")] == [
+        "block bert post-LN, d = 32",
+        "block bert post-LN, 3 blocks, d = 32, after block 2",
+        "block bert post-LN, 3 blocks, d = 32, after block 3",
+    ]
+
+
 def test_what_is_there_is_not_computed_again(block_run):
     before = {path: path.stat().st_mtime_ns for path in block_run.rglob("*") if path.is_file()}
     words = [word for word in TINY if word != "-q"]

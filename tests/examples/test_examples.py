@@ -1,12 +1,15 @@
 """Every example runs as a user would run it, without a download, and what it prints is right."""
 
 import ast
+import functools
+import importlib
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -148,3 +151,59 @@ def test_measure_timm():
     source = (EXAMPLES / "measure_timm.py").read_text("utf-8")
     compile(source, "measure_timm.py", "exec")
     assert "was not run" in ast.get_docstring(ast.parse(source))
+
+
+def watched(lines, *, first):
+    """The numbers of a table that an example prints, by step, from the line that begins with `first` on; and its last line."""
+    start = next(i for i, line in enumerate(lines) if line.split()[:1] == [first])
+    rows = [line.split() for line in lines[start + 2 :]]
+    return {int(row[0]): [float(word) for word in row[1:]] for row in rows if row[0].isdigit()}, lines[-1]
+
+
+def test_watch_plain(tmp_path):
+    lines = run("watch_plain", tmp_path)
+    assert lines[-1] == "equal weights: True"
+    geometry = {int(line.split()[0]): line.split()[1:] for line in lines[2:6]}
+    assert sorted(geometry) == [0, 10, 20, 30]
+    losses = [float(line.split()[1]) for line in lines[6:9]]
+    assert losses == sorted(losses, reverse=True)
+    assert geometry[0] != geometry[30]
+
+
+def test_watch_trainer(tmp_path):
+    lines = run("watch_trainer", tmp_path)
+    assert lines[-1] == "equal weights: True"
+    training, _ = watched(lines, first="metric")
+    assert training[10][1:] == [pytest.approx(3e-3 * 16 / 25), pytest.approx(4.1, abs=0.2)]  # linear decay; a loss near ln 64
+    assert training[20][2] < training[10][2]
+    assert training[20][0] > 0
+    table = isoscope.open(tmp_path / "runs" / "trainer" / "isoscope").table("mean_cosine")
+    assert sorted(set(table["step"])) == [0, 10, 20, 25]
+
+
+def test_watch_lightning(tmp_path):
+    lines = run("watch_lightning", tmp_path)
+    assert lines[-1] == "equal weights: True"
+    training, _ = watched(lines, first="metric")
+    assert training[10][1] == 3e-3
+    assert training[20][2] < training[10][2] < 4.3
+    table = isoscope.open(tmp_path / "runs" / "lightning" / "isoscope").table("two_nn")
+    assert sorted(set(table["step"])) == [0, 10, 20, 25]
+
+
+def test_loggers(tmp_path, monkeypatch):
+    lines = run("loggers", tmp_path)
+    assert [line.split()[0] for line in lines] == ["0", "1", "closed"]
+    assert lines[0].count("mean_cosine/hidden_") == 3
+    # wandb and trackio are not among the requirements: what is called of either is written down in its place
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    examples = importlib.import_module("loggers")
+    for name, logger in (("wandb", examples.WeightsAndBiases), ("trackio", examples.Trackio)):
+        called = []
+        finish = functools.partial(called.append, "finish")
+        opened = types.SimpleNamespace(log=lambda values, step, called=called: called.append((step, values)), finish=finish)
+        monkeypatch.setitem(sys.modules, name, types.SimpleNamespace(init=lambda project, opened=opened: opened))
+        made = logger("mine")
+        made.log(3, {"two_nn/hidden_02": 9.5})
+        made.close()
+        assert called == [(3, {"two_nn/hidden_02": 9.5}), "finish"]

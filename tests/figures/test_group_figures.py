@@ -222,22 +222,6 @@ def test_isotropic_level_has_a_point_a_model_and_dimension(zoo, drawn):
     np.testing.assert_allclose(level["value"], [one_pair(int(d)) for d in level["d"]])
 
 
-def test_published_percentiles_of_one_pair():
-    known = {
-        16: 0.4124,
-        64: 0.2058,
-        128: 0.1455,
-        256: 0.1028,
-        512: 0.0727,
-        768: 0.0594,
-        1024: 0.0514,
-        2048: 0.0363,
-        4096: 0.0257,
-        8192: 0.0182,
-    }
-    assert {d: round(one_pair(d), 4) for d in known} == known
-
-
 def test_on_a_page_the_legend_is_the_pages(zoo, drawn):
     spec = drawn("token_models")
     for panel in panels(spec):

@@ -81,6 +81,14 @@ def test_the_interval_of_hubness_holds_what_many_samples_give():
     assert np.mean([value.low <= centre <= value.high for value in values]) >= 0.8
 
 
+def test_the_chance_of_a_null_is_known_from_a_single_draw_too(monkeypatch):
+    many = hubness(np.random.default_rng(2).standard_normal((301, 21)))
+    monkeypatch.setattr("isoscope.statistics.resampled_neighbours.WORK", 1)
+    values = [hubness(np.random.default_rng(seed).standard_normal((305 + 4 * seed, 21))) for seed in range(6)]
+    assert np.mean([value.null for value in values]) == pytest.approx(many.null, abs=3 * many.null_sd)
+    assert 0.4 < np.mean([value.null_sd for value in values]) / many.null_sd < 3
+
+
 def test_the_controls_stand_in_the_note_and_the_null():
     x = made()
     share, excess = local_share(x), local_share_excess(x)

@@ -24,7 +24,9 @@ LINEAR = {
     "query_key_value query_key_value": "GPT-NeoX_(Pythia) Falcon",
     "attention attention": "WavLM",  # gives the weights of its projections to torch: the modules are never called
 }
+OWN = ("isoscope text, causal", "isoscope text, masked", "isoscope images", "isoscope speech")
 NAMES = {title.replace("_", " "): tuple(names.split()) for names, titles in LINEAR.items() for title in titles.split()}
+NAMES |= dict.fromkeys(OWN, ("query", "key"))
 """The projections of queries and keys, the last part of their paths; q_proj and k_proj where nothing else is said."""
 NORMED = {"Qwen3", "OLMo 2", "Swin v2"}
 """Queries and keys are normalised behind the projection."""

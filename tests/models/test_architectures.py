@@ -383,9 +383,10 @@ def test_fresh_weights_give_finite_states_that_depend_on_the_input(kind):
     torch.manual_seed(0)
     model = type(little(kind))(little(kind).config).eval()
     with torch.inference_mode():
-        first = model(**inputs(kind)).to_tuple()[0]
+        first, second = (model(**given).to_tuple()[0] for given in (inputs(kind), {k: x.flip(1) for k, x in inputs(kind).items()}))
     assert torch.isfinite(first).all()
     assert first.std() > 1e-4
+    assert (first - second).std() > 0.01 * first.std()
 
 
 def test_registering_twice_changes_nothing():

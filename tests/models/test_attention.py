@@ -25,6 +25,7 @@ BY_TITLE = {small.title: small for small in ZOO}
 WITHOUT = tuple(title for family in families() for title in family.without_attention)
 ATTENDING = [title for title in BY_TITLE if title not in WITHOUT]
 ROTARY = {"ModernBERT", "GPT-J", "GPT-NeoX (Pythia)", "Llama", "Falcon", "Qwen2", "Qwen3", "Gemma", "Gemma 2", "OLMo", "OLMo 2"}
+ROTARY |= {"isoscope text, causal", "isoscope speech"}
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 """Of Swin v2, which takes 200 from the scores between windows: about a mean of −100 float32 has fewer digits."""
 

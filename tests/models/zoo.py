@@ -39,6 +39,7 @@ W = {
     "num_conv_pos_embeddings": 16,
     "num_conv_pos_embedding_groups": 4,
 }
+OWN = L | {"outputs": 80}
 
 ZOO = [
     Small("BERT", "encoder", "BertForMaskedLM", L, "encoder:3"),
@@ -374,6 +375,24 @@ ZOO = [
         },
         "encoder:3+final decoder:2+final",
         "bytes",
+    ),
+    Small("isoscope text, causal", "trained_text", "SmallTransformer", OWN | {"causal": True}, "decoder:3+final", "plain"),
+    Small("isoscope text, masked", "trained_text", "SmallTransformer", OWN | {"rotary": False, "norm": "post"}, "encoder:3", "plain"),
+    Small(
+        "isoscope images",
+        "trained_images",
+        "SmallTransformer",
+        OWN | {"modality": "images", "rotary": False, "outputs": 5},
+        "encoder:3+final",
+        "none",
+    ),
+    Small(
+        "isoscope speech",
+        "trained_speech",
+        "SmallTransformer",
+        OWN | {"modality": "speech", "outputs": 40, "band_mean": [0.0] * 40, "band_sd": [1.0] * 40},
+        "encoder:3+final",
+        "none",
     ),
 ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from repair_clouds import anisotropic, moments_of
+from repair_clouds import anisotropic
 from sklearn.cluster import KMeans
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -121,11 +121,13 @@ def test_what_is_loaded_does_what_was_saved_bit_for_bit(tmp_path):
     np.testing.assert_array_equal(again.transform(X), repair.transform(X))
 
 
-def test_moments_and_clouds_without_a_sample_are_refused():
-    with pytest.raises(RepairError, match="moments do not hold any"):
-        CentreClusters().fit_moments(moments_of(anisotropic()))
+def test_clouds_without_points_enough_are_refused():
     with pytest.raises(IsoscopeError, match="sample"):
         CentreClusters().fit_cloud(cloud_of(anisotropic(), ("second",)))
+    with pytest.raises(RepairError, match="CentreClusters needs at least two points; there is 1"):
+        CentreClusters().fit_cloud(cloud_of(anisotropic(), sample=1))
+    with pytest.raises(RepairError, match="CentreClusters needs at least 2 dimensions; there is 1"):
+        CentreClusters(directions=1).fit_cloud(cloud_of(anisotropic()[:, :1]))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

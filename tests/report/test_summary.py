@@ -20,7 +20,6 @@ from isoscope.report.summary import (
     summary,
     token_effect,
 )
-from isoscope.statistics.chance import one_pair
 from tests.figures.made_table import SIX, THIRTY, made_table
 
 
@@ -40,22 +39,6 @@ def line_of(values: dict[str, list[float]], *, policy: str = "all", half: float 
 @pytest.fixture(scope="module")
 def made() -> dict[str, Line]:
     return {line.name: line for line in all_lines(*made_table())}
-
-
-def test_one_pair_is_the_published_percentile():
-    published = {
-        16: 0.4124,
-        64: 0.2058,
-        128: 0.1455,
-        256: 0.1028,
-        512: 0.0727,
-        768: 0.0594,
-        1024: 0.0514,
-        2048: 0.0363,
-        4096: 0.0257,
-        8192: 0.0182,
-    }
-    assert {d: round(one_pair(d), 4) for d in published} == published
 
 
 def test_thresholds_that_agree():

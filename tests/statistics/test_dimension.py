@@ -7,6 +7,7 @@ import torch
 
 from isoscope.statistics import dimension as ours
 from isoscope.statistics.neighbours import neighbours
+from isoscope.statistics.resampled_neighbours import DRAWS, SPARE, jackknife_error, mean_length
 from isoscope.statistics.sample import mix
 
 ESTIMATORS = {
@@ -21,7 +22,7 @@ ESTIMATORS = {
 def of(x, estimator, unit=None):
     """An estimator's fit to points, and what it saw."""
     x = np.asarray(x, dtype=np.float32)
-    seen = ours.rows(neighbours(x, estimator.k), estimator, x, np.arange(len(x)) if unit is None else unit)
+    seen = ours.rows(neighbours(x, estimator.k), estimator, np.arange(len(x)) if unit is None else unit, mean_length(x))
     return estimator.fit(seen.distances), seen
 
 
@@ -195,11 +196,12 @@ def test_intervals_cover_the_mean_over_draws(make):
     for _ in range(draws):
         x, unit = make(rng)
         x = x.astype(np.float32)
-        found = neighbours(x, 2 * 20 + ours.SPARE)
+        found = neighbours(x, 2 * 20 + SPARE)
         for name, estimator in ESTIMATORS.items():
-            seen = ours.rows(found, estimator, x, unit)
+            seen = ours.rows(found, estimator, unit, mean_length(x))
             fit = estimator.fit(seen.distances)
-            error = ours.jackknife_error(found, estimator, unit) if estimator.k > 2 else ours.shared_error(fit.influence, seen)
+            by_groups = estimator.k > 2
+            error = jackknife_error(found, estimator.k, estimator.value, unit) if by_groups else ours.shared_error(fit.influence, seen)
             values[name].append(fit.value)
             bounds[name].append(ours.interval(fit.value, *error))
     for name in ESTIMATORS:
@@ -227,7 +229,8 @@ def test_few_items_have_no_interval():
     for estimator in (ours.MLE, ours.GRIDE):
         fit, seen = of(x, estimator, np.repeat([1, 2], 30))
         assert np.isnan(ours.shared_error(fit.influence, seen)[0])
-        assert np.isnan(ours.jackknife_error(neighbours(x, 40), estimator, np.repeat([1, 2], 30).astype(np.uint64))[0])
+        unit = np.repeat([1, 2], 30).astype(np.uint64)
+        assert np.isnan(jackknife_error(neighbours(x, 40), estimator.k, estimator.value, unit)[0])
     assert np.isnan(ours.interval(3.0, np.nan, np.nan)).all()
 
 
@@ -236,7 +239,7 @@ def test_the_null_is_what_other_draws_give(name):
     estimator, n, d = ESTIMATORS[name], 240, 12
     null, sd = ours.isotropic_level(estimator, n, d)
     values = np.array([of(normal(n, d, seed=100 + i), estimator)[0].value for i in range(40)])
-    assert null == pytest.approx(values.mean(), abs=4 * values.std() / ours.DRAWS**0.5)
+    assert null == pytest.approx(values.mean(), abs=4 * values.std() / DRAWS**0.5)
     assert 0.6 * values.std() < sd < 2 * values.std()
     assert values.mean() < d
 
@@ -244,24 +247,6 @@ def test_the_null_is_what_other_draws_give(name):
 def test_published_levels_of_isotropic_points():
     for d, published in ((10, 9.8), (20, 17.5)):
         assert ours.isotropic_level(ours.MLE, 4096, d)[0] == pytest.approx(published, rel=0.03)
-
-
-def test_samples_that_differ_by_a_few_duplicates_share_their_null():
-    assert {ours._matched(n) for n in range(4064, 4160)} == {4096}
-    assert [ours._matched(n) for n in (10, 63, 240)] == [10, 63, 240]
-    assert all(abs(ours._matched(n) / n - 1) < 0.016 for n in range(10, 70_000, 97))
-
-
-def test_neighbours_among_some():
-    x = normal(120, 5)
-    found, chosen = neighbours(x, 60), np.arange(0, 120, 2)
-    distances, known = ours.among(found, chosen, 3)
-    assert known
-    assert distances == pytest.approx(neighbours(x[chosen], 3).distances, rel=1e-12)
-    few = neighbours(x, 4)
-    distances, known = ours.among(few, chosen, 3)
-    assert not known
-    assert 0 < len(distances) < 60
 
 
 def test_tied_distances_have_no_dimension():

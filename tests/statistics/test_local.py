@@ -19,7 +19,6 @@ from isoscope.statistics.local import (
     shuffled,
 )
 from isoscope.statistics.matrix import cloud_of
-from isoscope.statistics.neighbours import neighbours
 from isoscope.statistics.sample import Sample, mix, point_hashes
 
 
@@ -68,12 +67,16 @@ def test_shapes_of_many_sets_are_those_of_each():
     np.testing.assert_allclose(together.influence, [one.influence for one in alone], rtol=1e-9, atol=1e-12)
 
 
-def test_neighbours_are_those_of_the_exact_search_in_other_documents():
+def test_the_nearest_points_of_other_documents_by_brute_force():
     document = rng(4).integers(60, size=200)
     distinct = DistinctPoints.of(sampled(rng(3).standard_normal((200, 20)) + 300, document))
     rows = np.arange(0, 200, 7)
-    exact = neighbours(distinct.points, 12, apart=distinct.owner)
-    np.testing.assert_array_equal(nearest(distinct.points, rows, 12, distinct.owner), np.sort(exact.indices[rows], axis=1))
+    found = nearest(distinct.points, rows, 12, distinct.owner)
+    assert found.shape == (len(rows), 12)
+    for row, near in zip(rows, found, strict=True):
+        distance = np.linalg.norm(distinct.points.astype(np.float64) - distinct.points[row], axis=1)
+        distance[distinct.owner == distinct.owner[row]] = np.inf
+        assert near.tolist() == sorted(np.argsort(distance)[:12].tolist())
 
 
 def test_neighbourhoods_by_brute_force():

@@ -7,25 +7,25 @@ from threadpoolctl import threadpool_limits
 from isoscope.core.errors import IsoscopeError
 from isoscope.statistics import neighbours as module
 from isoscope.statistics import neighbours_fused, neighbours_plain
-from isoscope.statistics.neighbours import Neighbours, estimate, neighbours
+from isoscope.statistics.neighbours import Neighbours, distinct, estimate, neighbours
 
 
-def brute(points: np.ndarray, k: int, apart: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def brute(points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Distances, indices and the distinct points, all by direct differences in float64."""
     kept = np.sort(np.unique(points + 0.0, axis=0, return_index=True)[1])
     x = points[kept].astype(np.float64)
     squares = np.stack([((x - row) ** 2).sum(1) for row in x])
     np.fill_diagonal(squares, np.inf)
-    if apart is not None:
-        squares[apart[kept][:, None] == apart[kept]] = np.inf
     order = np.argsort(squares, axis=1, kind="stable")[:, :k]
     return np.sqrt(np.take_along_axis(squares, order, 1)), order, kept
 
 
-def same(found: Neighbours, points: np.ndarray, k: int, apart: np.ndarray | None = None) -> None:
-    distances, indices, kept = brute(points, k, apart)
+def same(found: Neighbours, points: np.ndarray, k: int) -> None:
+    distances, indices, kept = brute(points, k)
     np.testing.assert_array_equal(found.kept, kept)
     assert found.duplicates == len(points) - len(kept)
+    np.testing.assert_array_equal(points[kept[found.owner]], points)
+    np.testing.assert_array_equal(distinct(points), kept)
     np.testing.assert_allclose(found.distances, distances, rtol=1e-13)
     assert (np.diff(found.distances, axis=1) >= 0).all()
     np.testing.assert_array_equal(found.indices, indices)
@@ -139,35 +139,13 @@ def test_it_takes_the_threads_that_blas_has(monkeypatch: pytest.MonkeyPatch) -> 
 
     def record(self: module._Search, *given: object) -> None:
         seen.append(given[-1])
-        begin(self, *given)  # type: ignore[arg-type]
+        begin(self, *given)
 
     monkeypatch.setattr(module._Search, "__init__", record)
     for threads in (1, 2):
         with threadpool_limits(threads, user_api="blas"):
             neighbours(cloud(50), 2)
     assert seen == [1, 2]
-
-
-def labelled(n: int, documents: int) -> np.ndarray:
-    return np.random.default_rng(5).integers(documents, size=n).astype(np.uint64) << np.uint64(50)
-
-
-@pytest.mark.parametrize("passes", [neighbours_fused, neighbours_plain])
-def test_neighbours_of_other_documents(passes: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "passes", lambda: passes)
-    for points in (cloud(), tight_clusters(), tripled()):
-        apart = labelled(len(points), 9)
-        same(neighbours(points, 4, apart=apart), points, 4, apart)
-
-
-def test_one_document_holds_almost_all_points() -> None:
-    points = cloud(400)
-    apart = np.zeros(400, dtype=int)
-    apart[[3, 50, 399]] = [1, 2, 3]
-    same(neighbours(points, 3, apart=apart), points, 3, apart)
-    assert neighbours(points, 2, reach=128, apart=apart).distances.shape == (400, 3)
-    with pytest.raises(IsoscopeError, match="fewer than 4 neighbours in other documents"):
-        neighbours(points, 4, apart=apart)
 
 
 def test_as_many_as_there_are_within_reach() -> None:
@@ -193,7 +171,7 @@ def test_zero_has_no_sign() -> None:
 @pytest.mark.parametrize("passes", [neighbours_fused, neighbours_plain])
 def test_equal_hashes_are_no_proof_of_equal_points(passes: object, monkeypatch: pytest.MonkeyPatch) -> None:
     def alike(bits: np.ndarray, sign: object, shift: object, factors: object, hashes: np.ndarray, largest: np.ndarray) -> None:
-        passes.fingerprints(bits, sign, shift, factors, hashes, largest)  # type: ignore[attr-defined]
+        passes.fingerprints(bits, sign, shift, factors, hashes, largest)
         hashes %= 3
 
     stub = type("Passes", (), {**vars(passes), "fingerprints": staticmethod(alike)})

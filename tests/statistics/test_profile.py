@@ -9,9 +9,10 @@ from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.groups import GROUPS
 from isoscope.statistics.kernel import block_sums
 from isoscope.statistics.moments import Moments
-from isoscope.statistics.profile import bulge, shared_documents, spread, top_part, top_part_linear
+from isoscope.statistics.profile import bulge, shared_documents, spread
 from isoscope.statistics.sample import Sample, item_hash, point_hashes
 from isoscope.statistics.site_statistics import SiteStatistics
+from isoscope.statistics.spectrum import top_part, top_part_linear
 
 D = 6
 UNITS = np.array([item_hash(str(i)) for i in range(400)], dtype=np.uint64)

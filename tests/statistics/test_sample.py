@@ -53,7 +53,7 @@ def test_order_batches_and_shards_do_not_matter(seed, batches, k, cut):
     whole = take(np.arange(N), k)
     same(take(order, k, batches=batches), whole)
     left, right = take(order[:cut], k, batches=batches), take(order[cut:], k)
-    before = left.state()
+    before = {key: value.copy() for key, value in left.state().items()}
     same(left.merge(right), whole)
     same(right.merge(left), whole)
     assert all(np.array_equal(value, left.state()[key]) for key, value in before.items())

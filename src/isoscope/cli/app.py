@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from isoscope.cli import baseline, block, drift, embeddings, list_, measure, merge, report, table
+from isoscope.cli import baseline, block, drift, dynamics, embeddings, list_, measure, merge, report, sweep, table, train
 from isoscope.core.version import __version__
 
 app = typer.Typer(
@@ -19,7 +19,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (measure, embeddings, table, drift, baseline, block, merge, report, list_):
+for verb in (measure, sweep, train, embeddings, table, drift, dynamics, baseline, block, merge, report, list_):
     app.command(name=verb.__name__.rpartition(".")[2].rstrip("_"))(verb.run)
 
 

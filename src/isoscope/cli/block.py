@@ -204,7 +204,7 @@ def _show(rows: pd.DataFrame) -> None:
     blocks = rows[rows["metric"].ne(TRAINED)]
     for (model, layer), own in blocks.groupby(["model", "layer"], sort=False):
         found = own.drop_duplicates("metric", keep="last").set_index("metric")
-        typer.echo(model if layer == 1 else f"{model}, {layer} blocks")
+        typer.echo(model if layer == 1 else f"{model}, after block {layer}")
         for metric, title in SHOWN.items():
             if metric in found.index:
                 row = found.loc[[metric]].iloc[0]

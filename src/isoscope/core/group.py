@@ -1,4 +1,4 @@
-"""The five groups of models that are compared with each other, and a model's layers in one row from first to last."""
+"""The five groups of models that are compared with each other, a model's layers in one row, and the one checkpoint that stands for many."""
 
 from __future__ import annotations
 
@@ -61,3 +61,50 @@ def in_a_row(rows: pd.DataFrame) -> pd.DataFrame:
     whole = pd.Series([max(ends[key[:-1]] - 1, 1) for key in found], index=rows.index, dtype="Int64")
     place = rows["layer"] + seam
     return rows.assign(seam=seam, place=place, depth=(place / whole).astype("float64"))
+
+
+def checkpoints(frame: pd.DataFrame) -> pd.DataFrame:
+    """Model, step and seed of every checkpoint; rows without a seed of a model that has seeds are about all of them, and are none."""
+    known = frame.loc[frame["step"].notna(), ["model", "step", "seed"]].drop_duplicates()
+    numbered = known.loc[known["seed"].notna(), "model"].unique()
+    return known[known["seed"].notna() | ~known["model"].isin(numbered)]
+
+
+def suites(frame: pd.DataFrame) -> list[str]:
+    """The models that are there at several steps of a training, in the order in which they come."""
+    known = checkpoints(frame)[["model", "step"]].drop_duplicates()
+    steps = known["model"].value_counts()
+    return [str(model) for model in known["model"].drop_duplicates() if steps[model] > 1]
+
+
+def first_seed(rows: pd.DataFrame) -> pd.DataFrame:
+    """Of each model the rows of one seed: the first of those with the most steps; a seed may be without a number."""
+    known = checkpoints(rows)
+    counts = known.assign(seed=known["seed"].fillna(-1)).groupby(["model", "seed"]).size().reset_index(name="steps")
+    chosen = counts.sort_values(["steps", "seed"], ascending=[False, True]).drop_duplicates("model").set_index("model")["seed"]
+    return rows[rows["seed"].fillna(-1).eq(rows["model"].map(chosen).astype("Int64")).fillna(False).astype(bool)]
+
+
+def one_checkpoint(table: pd.DataFrame, series: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Both tables with one checkpoint of each suite, the last step of its `first_seed`; its step 0 comes last, as the untrained twin.
+
+    What was derived from several checkpoints, and so has no revision, is left out; models that are no suites stay as they are.
+    """
+    main = first_seed(checkpoints(table))
+    main = main[main["model"].isin(suites(main))]
+    last = main.groupby("model")["step"].max()
+    ends = main["step"].eq(0) | main["step"].eq(main.groupby("model")["step"].transform("max"))
+    wanted = list(main[ends].fillna({"seed": -1}).itertuples(index=False, name=None))
+    revised = table.loc[table["revision"].notna(), "model"].unique()
+
+    def chosen(frame: pd.DataFrame) -> pd.DataFrame:
+        inside = frame["model"].isin(list(last.index))
+        if not inside.any():
+            return frame
+        places = pd.MultiIndex.from_frame(frame[["model", "step", "seed"]].fillna({"step": -1, "seed": -1}))
+        own = frame[inside & places.isin(wanted) & (frame["revision"].notna() | ~frame["model"].isin(revised))]
+        at_end = own["step"].eq(own["model"].map(last).astype("Int64"))
+        twin = own[~at_end]
+        return pd.concat([frame[~inside], own[at_end], twin.assign(model=UNTRAINED + twin["model"])])
+
+    return chosen(table), chosen(series)

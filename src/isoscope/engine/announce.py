@@ -32,8 +32,8 @@ class SitePlan:
         return self.sample if self.tokens is None else min(self.sample, self.tokens)
 
     def memory(self) -> int:
-        """Bytes in memory at the end: one large slice has a full matrix, the small ones keep their points."""
-        matrices = (self.second + self.cosine) * 8 * self.d**2
+        """Bytes in memory at the end: the body has a full matrix, and so has one slice beside it, special or first tokens."""
+        matrices = min(self.slices, 2) * (self.second + self.cosine) * 8 * self.d**2
         if self.tokens is not None and self.tokens <= self.d:
             matrices = (self.second + self.cosine) * 4 * self.d * self.tokens
         buffered = min(2 * self.sample, self.tokens) if self.tokens is not None else 2 * self.sample

@@ -19,8 +19,6 @@ from isoscope.statistics.neighbours import estimate
 
 MANY = 16_384
 """The neighbours of more points take more than a few seconds."""
-OF_TWO = ("two_nn", "two_nn_mle", "two_nn_razzhigaev")
-"""These need no more than two neighbours of each point."""
 
 
 def geometry(
@@ -59,19 +57,21 @@ def geometry(
 def _search(cloud: Cloud, names: list[str] | None, progress: Progress) -> None:
     """Find the neighbours of many points, having said how long it will take."""
     n, d = cloud.drawn.points.shape
-    more = any(name not in OF_TWO and "neighbours" in _parts(name) for name in names or [])
+    further = any(registry[name].on_request and "neighbours" in _parts(name) for name in names or [])
     progress.note(f"The neighbours of {n:,} points: about {spoken(estimate(n, d))}, and as long again for an isotropic cloud of this size.")
     with progress.bar("neighbours", n, "points") as bar, contextlib.suppress(IsoscopeError):  # the metrics say why there are none
-        cloud.neighbours(3 if more else 2, progress=bar.advance)
+        cloud.neighbours(None if further else 2, progress=bar.advance)  # two are enough for `two_nn`
 
 
 def spoken(seconds: float) -> str:
     """A time as people say it.
 
-    >>> spoken(4.2), spoken(130)
-    ('4 seconds', '2 minutes')
+    >>> spoken(0.2), spoken(4.2), spoken(130)
+    ('a second', '4 seconds', '2 minutes')
     """
-    return f"{max(seconds, 1):.0f} seconds" if seconds < 100 else f"{seconds / 60:.0f} minutes"
+    if seconds < 1.5:
+        return "a second"
+    return f"{seconds:.0f} seconds" if seconds < 100 else f"{seconds / 60:.0f} minutes"
 
 
 def _parts(name: str) -> tuple[str, ...]:

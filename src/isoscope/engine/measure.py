@@ -82,16 +82,21 @@ def measure(
     sources = [given.for_model(reference, chosen) for reference in references]
     run.prepare()
     for reference, source in zip(references, sources, strict=True):
-        identity = cell_identity(reference, source, chosen)
-        key = key_of(identity)
-        if run.cell(key, chosen.keep) is not None:
-            progress.note(f"{reference.name}: already measured ({key}).")
-            continue
-        with limited_threads(chosen.threads):
-            _run_cell(run, key, identity, reference, source, chosen, progress)
-        gc.collect()  # a model and its hooks hold each other: without this the next one would be loaded beside it
-        give_back()
+        measure_model(run, reference, source, chosen, progress)
     return Results(run.path)
+
+
+def measure_model(run: Run, reference: ModelReference, source: Source, options: Options, progress: Progress) -> None:
+    """Measure one model into the run, unless it holds it already."""
+    identity = cell_identity(reference, source, options)
+    key = key_of(identity)
+    if run.cell(key, options.keep) is not None:
+        progress.note(f"{reference.name}: already measured ({key}).")
+        return
+    with limited_threads(options.threads):
+        _run_cell(run, key, identity, reference, source, options, progress)
+    gc.collect()  # a model and its hooks hold each other: without this the next one would be loaded beside it
+    give_back()
 
 
 class Given:
@@ -109,8 +114,11 @@ class Given:
         """The source of a model: the one named for it, or the first of its modality."""
         from isoscope.models.load import family_for
 
-        modality = family_for(reference, trust_remote_code=options.trust_remote_code).source
-        mine = [self.named[name]] if (name := reference.name.removeprefix(UNTRAINED)) in self.named else self.shared
+        return self.of_modality(reference.name, family_for(reference, trust_remote_code=options.trust_remote_code).source)
+
+    def of_modality(self, model: str, modality: str) -> Source:
+        """The source of a model of this name, which reads this modality."""
+        mine = [self.named[name]] if (name := model.removeprefix(UNTRAINED)) in self.named else self.shared
         problem: IsoscopeError | None = None
         for spec in mine:
             try:
@@ -123,7 +131,7 @@ class Given:
         if problem is not None:
             raise problem
         raise IsoscopeError(
-            f"{reference.name} reads {modality}, and {', '.join(mine)} {'holds' if len(mine) == 1 else 'hold'} none; add --data with "
+            f"{model} reads {modality}, and {', '.join(mine)} {'holds' if len(mine) == 1 else 'hold'} none; add --data with "
             f"{modality}, or --data embedded."
         )
 
@@ -136,7 +144,11 @@ class Given:
 def cell_identity(reference: ModelReference, source: Source, options: Options) -> dict[str, Any]:
     """Everything that determines the cell's statistics, and nothing else."""
     i, k = options.shard
-    return {"weights": reference.weights, "source": source.fingerprint, "shard": [i, k], **options.identity()}
+    identity = {"weights": reference.weights, "source": source.fingerprint, "shard": [i, k], **options.identity()}
+    if reference.step is None:
+        return identity
+    # Equal weights at two steps are two checkpoints of the table, and a fault that it must show.
+    return identity | {"checkpoint": {"suite": reference.name, "step": reference.step, "seed": reference.seed}}
 
 
 @contextlib.contextmanager

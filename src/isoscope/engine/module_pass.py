@@ -30,6 +30,7 @@ from isoscope.engine.stream import Sequence, Slicer
 from isoscope.models.family import Stack
 from isoscope.models.piece import Piece, Positions
 from isoscope.models.tap import Layout, state_of
+from isoscope.statistics.kept import Statistics
 from isoscope.statistics.sample import item_hash
 from isoscope.store.cell import key_of
 from isoscope.store.run import Run
@@ -58,40 +59,20 @@ def measure_module(
     _check(module, batches)
     whole = getattr(module, "_orig_mod", module)  # what torch.compile was given
     called = name or type(whole).__name__
-    one = _ModulePass(module, called, options, feed or _call, blocks)
+    one = ModulePass(module, called, options, feed or call, blocks)
     started = time.monotonic()
-    with _evaluating(module), progress.bar(f"{called}: measuring", len(batches) if isinstance(batches, Sized) else None, "batches") as bar:
+    with evaluating(module), progress.bar(f"{called}: measuring", len(batches) if isinstance(batches, Sized) else None, "batches") as bar:
         for batch in batches:
             one.add(batch)
             bar.advance(rate=f"{one.rows / max(time.monotonic() - started, 1e-9):,.0f} rows/s")
             give_back()
     if one.sites is None:
         raise IsoscopeError("There was no batch: batches is empty, or an iterator that was read before.")
-    one.sites.check()
-    about = {"weights": _digest(whole), "source": one.seen.hexdigest(), "shard": [0, 1], "blocks": blocks, "name": called}
-    identity = about | options.identity()
+    weights = _digest(whole)
+    identity, columns, spec = one.identity(weights), one.columns(weights[:12]), one.spec(weights)
     key = key_of(identity)
-    columns = {"model": called, "revision": str(identity["weights"])[:12], "step": None, "seed": None}
-    columns |= {"modality": "batches", "family": "module"}
-    spec = {
-        "data": "batches",
-        "fingerprint": identity["source"],
-        "weights": identity["weights"],
-        "architecture": type(whole).__name__,
-        "documents": one.rows,
-        "tokens": one.rows,
-        "counted": "rows",
-        "sample": options.sample,
-        "seed": options.seed,
-        "shard": "1/1",
-        "unit": "row",
-        "isoscope": __version__,
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-    }
-    ordered = dict(sorted(one.sites.statistics.items(), key=lambda pair: pair[0].order))
+    ordered = one.ordered_statistics()
     run.prepare()
-    spec |= one.sites.marks()
     finish_cell(run, key, identity, ordered, columns, spec, options, progress, time.monotonic() - started, replace=True)
     del one, ordered
     gc.collect()  # a module and its hooks hold each other
@@ -110,7 +91,7 @@ def _check(module: Any, batches: Any) -> None:
 
 
 @contextlib.contextmanager
-def _evaluating(module: nn.Module) -> Iterator[None]:
+def evaluating(module: nn.Module) -> Iterator[None]:
     """Evaluation, without the fast path of torch's Transformer layers, which packs states so that no hook can read them."""
     modes, fast = [(part, part.training) for part in module.modules()], torch.backends.mha.get_fastpath_enabled()
     module.eval()
@@ -123,7 +104,7 @@ def _evaluating(module: nn.Module) -> Iterator[None]:
             part.training = mode
 
 
-class _ModulePass:
+class ModulePass:
     """The statistics of a module, batch by batch; the first batch shows what sites there are."""
 
     def __init__(self, module: nn.Module, name: str, options: Options, feed: Feed, blocks: str | None) -> None:
@@ -147,8 +128,8 @@ class _ModulePass:
             return self._layout(stack, b, t, kept)
 
         if first and self.options.sharpness:
-            self.sites.calibrate(lambda: self.feed(self.module, _copied(batch)), laid)
-        self.sites.measure(lambda: self.feed(self.module, batch), laid)
+            self.sites.calibrate(lambda: self.run(batch, copy=True), laid)
+        self.sites.measure(lambda: self.run(batch), laid)
         calls, depth = self.sites.tap.calls[STACK], self.sites.tap.depth[STACK]
         if calls != depth:
             raise IsoscopeError(
@@ -157,11 +138,58 @@ class _ModulePass:
             )
         self.rows += max(counted)
 
+    def run(self, batch: Any, *, copy: bool = False) -> None:
+        """The module's forward pass. It is not in inference mode: what a module keeps for later passes must be of use to autograd."""
+        with torch.inference_mode(mode=False), torch.no_grad():
+            self.feed(self.module, copied(batch) if copy else batch)
+
+    def restart(self) -> None:
+        """Begin again with the same sites and nothing in them."""
+        self.rows, self.seen = 0, hashlib.sha256()
+        if self.sites is not None:
+            self.sites.empty()
+
+    def ordered_statistics(self) -> Statistics:
+        """The statistics of every site, each of which must have seen something, in the order of a table."""
+        assert self.sites is not None
+        self.sites.check()
+        return dict(sorted(self.sites.statistics.items(), key=lambda pair: pair[0].order))
+
+    def identity(self, weights: str) -> dict[str, Any]:
+        """What determines the statistics."""
+        about = {"weights": weights, "source": self.seen.hexdigest(), "shard": [0, 1], "blocks": self.blocks, "name": self.name}
+        return about | self.options.identity()
+
+    def columns(self, revision: str | None, step: int | None = None, seed: int | None = None) -> dict[str, Any]:
+        """What the table says of the module."""
+        about = {"model": self.name, "revision": revision, "step": step, "seed": seed}
+        return about | {"modality": "batches", "family": "module"}
+
+    def spec(self, weights: str) -> dict[str, Any]:
+        """What moved the numbers."""
+        assert self.sites is not None
+        return {
+            "data": "batches",
+            "fingerprint": self.seen.hexdigest(),
+            "weights": weights,
+            "architecture": type(getattr(self.module, "_orig_mod", self.module)).__name__,
+            "documents": self.rows,
+            "tokens": self.rows,
+            "counted": "rows",
+            "sample": self.options.sample,
+            "seed": self.options.seed,
+            "shard": "1/1",
+            "unit": "row",
+            "isoscope": __version__,
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+        } | self.sites.marks()
+
     def _arguments(self, batch: Any) -> Mapping[str, Any]:
         """What a batch holds, by name, where names are to be had."""
         if isinstance(batch, Mapping):
             return batch
-        return _bound(self.module, batch).arguments if self.feed is _call else {}
+        return _bound(self.module, batch).arguments if self.feed is call else {}
 
     def _learned(self, batch: Any) -> Sites:
         """The sites, and whether their positions have an order: those of a map have none, nor has a single vector."""
@@ -177,7 +205,7 @@ class _ModulePass:
         # A module may change what it is given, and would see the first batch more than once: it gets copies.
         handles = [block.register_forward_hook(lambda _, args, output: shapes.add(state_of(output).dim())) for block in found]
         try:
-            sites.learn(lambda: self.feed(self.module, _copied(batch)))
+            sites.learn(lambda: self.run(batch, copy=True))
         finally:
             for handle in handles:
                 handle.remove()
@@ -227,7 +255,7 @@ def _kept(arguments: Mapping[str, Any]) -> np.ndarray | None:
     return None if kept.all() else kept
 
 
-def _call(module: Any, batch: Any) -> object:
+def call(module: Any, batch: Any) -> object:
     """The module called with a batch."""
     arguments = _bound(module, batch)
     if not any(isinstance(value, Tensor) for value in (arguments.args + tuple(arguments.kwargs.values()))):
@@ -249,12 +277,16 @@ def _bound(module: Any, batch: Any) -> inspect.BoundArguments:
         ) from error
 
 
-def _copied(value: Any) -> Any:
+def copied(value: Any, device: torch.device | None = None) -> Any:
+    """A batch of its own, where asked for on another device."""
     if isinstance(value, Tensor):
-        return value.detach().clone()
+        return value.detach().to(device, copy=True)
     if type(value) in (tuple, list):
-        return type(value)(map(_copied, value))
-    return {key: _copied(held) for key, held in value.items()} if type(value) is dict else copy.deepcopy(value)
+        return type(value)(copied(held, device) for held in value)
+    if type(value) is dict:
+        return {key: copied(held, device) for key, held in value.items()}
+    made = copy.deepcopy(value)
+    return made.to(device) if device is not None and hasattr(made, "to") else made
 
 
 def _tell(digest: Any, value: Any) -> None:

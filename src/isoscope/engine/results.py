@@ -39,7 +39,8 @@ class Results:
         for name in wanted or []:
             if name not in known and name not in found:
                 raise IsoscopeError(f"There is no metric called {name!r}{nearest(name, known) or '; see `isoscope list metrics`.'}")
-        frame = stacked([self._rows(cell, wanted or filled_in, strict=wanted is not None) for cell in self.run.cells()], TABLE_COLUMNS)
+        computed = [name for name in wanted if name in known] if wanted is not None else filled_in
+        frame = stacked([self._rows(cell, computed, strict=wanted is not None) for cell in self.run.cells()], TABLE_COLUMNS)
         if wanted is not None:
             frame = frame[frame["metric"].isin(wanted)]
         if policy is not None:
@@ -73,15 +74,17 @@ class Results:
         if wanted is None:
             return stacked([cell.series() for cell in self.run.cells()], SERIES_COLUMNS)
         known = [entry.name for entry in curves()]
+        found = {str(name) for cell in self.run.cells() if _is_experiment(cell) for name in cell.series()["name"].unique()}
         for one in wanted:
-            if one not in known:
+            if one not in known and one not in found:
                 raise IsoscopeError(f"There is no series called {one!r}{nearest(one, known) or '; there are ' + ', '.join(known) + '.'}")
         return stacked([self._curves(cell, wanted) for cell in self.run.cells()], SERIES_COLUMNS)
 
     def _curves(self, cell: Cell, wanted: list[str]) -> pd.DataFrame:
         """The series of a cell that are wanted, computed where they are not there."""
         stored = cell.series()
-        absent = [name for name in wanted if name not in set(stored["name"])]
+        known = {entry.name for entry in curves()}
+        absent = [name for name in wanted if name in known and name not in set(stored["name"])]
         stored = stored[stored["name"].isin(wanted)]
         if not absent or _is_experiment(cell):
             return stored
@@ -94,17 +97,24 @@ class Results:
         """Whether drift and cosine go together over each model's layers: as published, by a valid test, and pooled by group."""
         return associations(self.table([OUTCOME, *PREDICTORS], policy))
 
-    def statistics(self, model: str | None = None) -> Statistics:
-        """The stored statistics of one model by site; `model` may be left out where the run holds only one."""
-        cells = {cell.manifest["columns"]["model"]: cell for cell in self.run.cells()}
-        if model is None and len(cells) > 1:
-            raise IsoscopeError(f"The run holds several models; name one of {', '.join(cells)}.")
-        if model is not None and model not in cells:
-            raise IsoscopeError(f"The run does not hold {model!r}{nearest(model, list(cells)) or '; it holds ' + ', '.join(cells) + '.'}")
-        cell = cells[model] if model is not None else next(iter(cells.values()))
-        if not cell.has_statistics:
+    def statistics(self, model: str | None = None, step: int | None = None, seed: int | None = None) -> Statistics:
+        """The stored statistics of one model by site; `model`, and of a suite `step` and `seed`, may be left out where there is one."""
+        measured = [(cell, cell.manifest["columns"]) for cell in self.run.cells() if not _is_experiment(cell)]
+        names = list(dict.fromkeys(str(columns["model"]) for _, columns in measured))
+        if model is None and len(names) > 1:
+            raise IsoscopeError(f"The run holds several models; name one of {', '.join(names)}.")
+        if model is not None and model not in names:
+            raise IsoscopeError(f"The run does not hold {model!r}{nearest(model, names) or '; it holds ' + ', '.join(names) + '.'}")
+        asked = {"step": step, "seed": seed} | ({"model": model} if model is not None else {})
+        asked = {name: value for name, value in asked.items() if value is not None}
+        chosen = [cell for cell, columns in measured if all(columns.get(name) == value for name, value in asked.items())]
+        if not chosen:
+            raise IsoscopeError(f"The run does not hold {' and '.join(f'{name} {value}' for name, value in asked.items())}.")
+        if len(chosen) > 1:
+            raise IsoscopeError(f"The run holds {len(chosen)} checkpoints of {model or names[0]}; name the step and the seed of one.")
+        if not chosen[0].has_statistics:
             raise IsoscopeError("The run kept only rows; measure again with --keep sums or all.")
-        return cell.statistics()
+        return chosen[0].statistics()
 
     def manifests(self) -> list[dict[str, Any]]:
         """How each cell was made."""

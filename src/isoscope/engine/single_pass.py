@@ -225,8 +225,8 @@ class Pass:
         return {
             "model": self.reference.name,
             "revision": self.reference.revision,
-            "step": 0 if self.reference.untrained else None,
-            "seed": self.options.seed if self.reference.untrained else None,
+            "step": 0 if self.reference.untrained else self.reference.step,
+            "seed": self.options.seed if self.reference.untrained else self.reference.seed,
             "modality": self.model.modality,
             "family": self.model.family.name,
         }

@@ -59,6 +59,11 @@ class Sites:
         for stack in self.tap.stacks:
             if self.tap.calls[stack] == 0:
                 raise IsoscopeError(f"The {stack} of {self.name} received no points; its blocks are not called in a forward pass.")
+        self.empty()
+
+    def empty(self) -> None:
+        """Empty statistics for every site that is wanted, of those that are known."""
+        self.statistics = {}
         for site, d in self.shapes.items():
             if self.options.wants(site, self.tap.depth[site.stack]):
                 self.statistics[site] = SiteStatistics(
@@ -101,12 +106,21 @@ class Sites:
             finally:
                 self.tap.receive = receive
 
+    def follow(self, run: Callable[[], object], mode: contextlib.AbstractContextManager[Any]) -> None:
+        """One forward pass under a mode of the caller's, which may ask `tap.running` where it is; nothing is reduced."""
+        receive, self.tap.receive = self.tap.receive, lambda site, tensor: None
+        try:
+            self._tapped(run, mode)
+        finally:
+            self.tap.receive = receive
+
     def _places(self, laid: Laid) -> Places:
         return Places(laid, list(self.tap.stacks), self.slices, self.options.seed)
 
-    def _tapped(self, run: Callable[[], object]) -> None:
+    def _tapped(self, run: Callable[[], object], mode: contextlib.AbstractContextManager[Any] | None = None) -> None:
+        mode = mode or (contextlib.nullcontext() if self.attention is None else self.attention.mode)
         self.tap.begin()
-        with torch.inference_mode(), self.tap.attached(), contextlib.nullcontext() if self.attention is None else self.attention.mode:
+        with torch.inference_mode(), self.tap.attached(), mode:
             run()
 
     def _readings(self, site: Site, tensor: Tensor) -> Iterator[tuple[Site, Tensor]]:

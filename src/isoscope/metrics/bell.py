@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from isoscope.statistics.kernel import Floats
-from isoscope.statistics.profile import bulge, profile, top_part
+from isoscope.statistics.profile import bulge, profile
+from isoscope.statistics.spectrum import top_part
 
 
 @profile(of=top_part, range=(-1.0, 1.0), title="Bell of the top share")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from isoscope.statistics.kernel import Floats
-from isoscope.statistics.profile import bulge, profile, top_part_linear
+from isoscope.statistics.profile import bulge, profile
+from isoscope.statistics.spectrum import top_part_linear
 
 
 @profile(of=top_part_linear, range=(-1.0, 1.0), title="Bell of the top share (linear)")

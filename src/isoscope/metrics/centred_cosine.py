@@ -22,14 +22,16 @@ def centred_cosine(cloud: Cloud) -> Number:
     Biś et al. (2021) remove the mean and find near-isotropy.
     """
     sample, d = cloud.drawn, cloud.d
-    points = sample.points.astype(np.float64)
-    centred = points - points.mean(0)
-    norms = np.linalg.norm(centred, axis=1)
-    alive = norms > 1e-12 * max(float(np.linalg.norm(points, axis=1).max()), 1e-300)
+    u = sample.points.astype(np.float64)
+    longest = float(np.sqrt(np.einsum("ij,ij->i", u, u).max()))
+    u -= u.mean(0)  # in its place, here and below: of large samples every copy counts
+    norms = np.sqrt(np.einsum("ij,ij->i", u, u))
+    alive = norms > 1e-12 * max(longest, 1e-300)
     m = int(alive.sum())
     if m < 2:
         return Number(np.nan, n=m, d=d, note="all points are equal")
-    u, r = centred[alive] / norms[alive, None], norms[alive]
+    u, r = u if m == len(u) else u[alive], norms[alive]
+    u /= r[:, None]
     total = u.sum(0)
     _, owner = np.unique(sample.unit[alive], return_inverse=True)
     ones = np.ones(m)

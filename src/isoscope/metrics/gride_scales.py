@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.statistics.cloud import REACH, Cloud
+from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.dimension import FEWEST, gride
 from isoscope.statistics.metric import Curve, series
 
@@ -20,12 +20,11 @@ def gride_scales(cloud: Cloud) -> Curve:
     Denti, Doimo, Laio and Mira (2022).
     """
     try:
-        n = len(cloud.neighbours(2).kept)
+        distances = cloud.neighbours().distances
     except IsoscopeError:
         return np.zeros(0), np.zeros(0), np.zeros(0)
-    reach = min(REACH, n - 1) if n >= FEWEST else 0
+    reach = distances.shape[1] if len(distances) >= FEWEST else 0
     scales = [1 << i for i in range(7) if 2 << i <= reach]
-    distances = cloud.neighbours(max(reach, 2)).distances
-    found = [(m, gride(distances, m).value, float(distances[:, 2 * m - 1].mean())) for m in scales]
-    x, y, weight = np.array([row for row in found if np.isfinite(row).all()]).reshape(-1, 3).T
+    curve = [(m, gride(distances, m).value, float(distances[:, 2 * m - 1].mean())) for m in scales]
+    x, y, weight = np.array([row for row in curve if np.isfinite(row).all()]).reshape(-1, 3).T
     return x, y, weight

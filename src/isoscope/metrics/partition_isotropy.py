@@ -10,22 +10,27 @@ from isoscope.statistics.kernel import Floats
 from isoscope.statistics.metric import metric
 
 DRAWS = 100
+AT_ONCE = 64
+"""Directions that are looked at at a time."""
 
 
 def _log_partition(points: Floats, starts: np.ndarray, weights: Floats) -> Floats:
-    """(draws, 2d) ln Z(c) along ± the eigenvectors of XᵀX, for points that lie by document and draws that weight the documents."""
+    """(draws, …) ln Z(c) along ± the eigenvectors of XᵀX, for points that lie by document and draws that weight the documents."""
     m, d = points.shape
-    if m < d:  # beyond the span of the points there is nothing: one direction stands for all of those, and no d × d matrix is made
-        along = np.concatenate([points @ np.linalg.svd(points, full_matrices=False)[2].T, np.zeros((m, 1))], axis=1)
-    else:
-        along = points @ np.linalg.eigh(points.T @ points)[1]
     logs = []
-    for _ in range(2):
-        top = along.max(0)
-        terms = np.exp(along - top)
-        by_document = terms if len(starts) == len(terms) else np.add.reduceat(terms, starts)
-        logs.append(np.log(np.maximum(weights @ by_document, np.finfo(float).tiny)) + top)
-        np.negative(along, out=along)
+    if m < d:  # beyond the span of the points every x·c is 0: one direction stands for all of those, and no d × d matrix is made
+        basis = np.linalg.svd(points, full_matrices=False)[2].T
+        logs.append(np.log(weights @ np.diff(starts, append=m))[:, None])
+    else:
+        basis = np.linalg.eigh(points.T @ points)[1]
+    for start in range(0, basis.shape[1], AT_ONCE):
+        along = points @ basis[:, start : start + AT_ONCE]
+        for _ in range(2):
+            top = along.max(0)
+            terms = np.exp(along - top)
+            by_document = terms if len(starts) == len(terms) else np.add.reduceat(terms, starts)
+            logs.append(np.log(np.maximum(weights @ by_document, np.finfo(float).tiny)) + top)
+            np.negative(along, out=along)
     return np.concatenate(logs, axis=1)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from isoscope.statistics.kernel import Floats
-from isoscope.statistics.profile import profile, spread, top_part_linear
+from isoscope.statistics.profile import profile, spread
+from isoscope.statistics.spectrum import top_part_linear
 
 
 @profile(of=top_part_linear, range=(0.0, 1.0), title="Range of the linear top share over the blocks")

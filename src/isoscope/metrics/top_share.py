@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from isoscope.core.number import Number
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.metric import metric
+from isoscope.statistics.spectrum import top_part
 
 
 @metric(reads=("second",), wants=("sample",), range=(0.0, 1.0), title="Top share (squared)")
@@ -23,6 +22,6 @@ def top_share(cloud: Cloud) -> Number:
     >>> round(top_share([[10.0, 0, 0], [-10, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 1], [0, 0, -1]]), 3)
     0.952
     """
-    found = cloud.spectral(lambda values: np.asarray(values[..., 0] / values.sum(-1)), bounds=(0.0, 1.0))
+    found = cloud.spectral(top_part, bounds=(0.0, 1.0))
     edge = (1 + (cloud.d / cloud.n) ** 0.5) ** 2 / cloud.d
     return Number(found, n=found.n, d=found.d, low=found.low, high=found.high, null=edge, null_sd=found.null_sd, note=found.note)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from isoscope.core.number import Number
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.metric import metric
+from isoscope.statistics.spectrum import top_part_linear
 
 
 @metric(reads=("second",), wants=("sample",), range=(0.0, 1.0), title="Top share (linear)")
@@ -20,4 +19,4 @@ def top_share_linear(cloud: Cloud) -> Number:
     >>> round(top_share_linear([[10.0, 0, 0], [-10, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 1], [0, 0, -1]]), 3)
     0.769
     """
-    return cloud.spectral(lambda values: np.asarray(np.sqrt(values[..., 0]) / np.sqrt(values).sum(-1)), bounds=(0.0, 1.0))
+    return cloud.spectral(top_part_linear, bounds=(0.0, 1.0))

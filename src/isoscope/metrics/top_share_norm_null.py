@@ -23,8 +23,10 @@ def top_share_norm_null(cloud: Cloud) -> Number:
 
     points = cloud.drawn.points.astype(np.float64)
     n, d, m = cloud.n, cloud.d, len(points)
-    r2 = ((points - cloud.moments.mean) ** 2).sum(1)
-    if not r2.max() > 1e-14 * (points**2).sum(1).max():  # the sample's own rounding, to float32, is no spread
+    longest = np.einsum("ij,ij->i", points, points).max()
+    points -= cloud.moments.mean
+    r2 = np.einsum("ij,ij->i", points, points)
+    if not r2.max() > 1e-14 * longest:  # the sample's own rounding, to float32, is no spread
         return Number(np.nan, n=m, d=d, note="all points are equal")
     r2 = r2 / r2.max()
     weight = n / m

@@ -12,6 +12,7 @@ from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.dimension import FEWEST, RAZZHIGAEV, Rows, duplicates, interval, isotropic_level, refusal, rows, shared_error
 from isoscope.statistics.metric import metric
 from isoscope.statistics.neighbours import neighbours
+from isoscope.statistics.resampled_neighbours import mean_length
 
 BATCH = 4096
 
@@ -36,7 +37,7 @@ def two_nn_batches(cloud: Cloud) -> Number:
         for i in range(count):
             points, unit = sample.points[i * size : (i + 1) * size], sample.unit[i * size : (i + 1) * size]
             found = cloud.neighbours(2) if size == m else neighbours(points, 2)
-            parts.append(rows(found, RAZZHIGAEV, points, unit))
+            parts.append(rows(found, RAZZHIGAEV, unit, mean_length(points)))
             distinct, repeated = min(distinct, len(found.kept)), repeated + found.duplicates
     except IsoscopeError as error:
         return Number(math.nan, n=m, d=cloud.d, note=str(error))

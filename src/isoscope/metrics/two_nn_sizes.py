@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.statistics.cloud import REACH, Cloud
-from isoscope.statistics.dimension import FACCO, FEWEST, among, rows, shared_error
+from isoscope.statistics.cloud import Cloud
+from isoscope.statistics.dimension import FACCO, FEWEST, rows, shared_error
 from isoscope.statistics.kernel import Floats
 from isoscope.statistics.metric import Curve, series
 from isoscope.statistics.neighbours import Neighbours, neighbours
+from isoscope.statistics.resampled_neighbours import among
 
 
 @series(reads=("neighbours",), title="Intrinsic dimension over sample size", on_request=True)
@@ -24,12 +25,12 @@ def two_nn_sizes(cloud: Cloud) -> Curve:
     """
     sample = cloud.drawn
     try:
-        n = len(cloud.neighbours(2).kept)
+        found = cloud.neighbours()
     except IsoscopeError:
-        n = 0
+        return np.zeros(0), np.zeros(0), np.zeros(0)
+    n = len(found.kept)
     if n < FEWEST:
         return np.zeros(0), np.zeros(0), np.zeros(0)
-    found = cloud.neighbours(min(REACH, n - 1))
     points = sample.points[found.kept]
     curve: list[tuple[float, float, float]] = []
     for parts in (16, 8, 4, 2):
@@ -37,7 +38,7 @@ def two_nn_sizes(cloud: Cloud) -> Curve:
         if size >= FEWEST:
             values = [FACCO.fit(_distances(found, points, np.arange(i * size, (i + 1) * size))).value for i in range(parts)]
             curve.append((size, float(np.mean(values)), float(np.std(values, ddof=1))))
-    whole = rows(found, FACCO, sample.points, sample.unit)
+    whole = rows(found, FACCO, sample.unit)
     fit = FACCO.fit(whole.distances)
     if np.isfinite(fit.value):
         curve.append((n, fit.value, float(np.nan_to_num(shared_error(fit.influence, whole)[0]))))
@@ -47,5 +48,5 @@ def two_nn_sizes(cloud: Cloud) -> Curve:
 
 def _distances(found: Neighbours, points: np.ndarray, chosen: np.ndarray) -> Floats:
     """To the two nearest among the chosen: from the neighbours that are known, where these are enough."""
-    distances, known = among(found, chosen, 2)
-    return distances if known else neighbours(points[chosen], 2).distances
+    part = among(found, chosen, 2)
+    return part.distances if part.complete else neighbours(points[chosen], 2).distances

@@ -7,16 +7,16 @@ keeps the digits, and the mean is added again to what is said of the scores them
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from isoscope.core.compiled import compiled
 from isoscope.models.attention import Attended
+from isoscope.models.attention_blocks import SAFE, Item, Window
 from isoscope.models.scores import CLOSED
 from isoscope.statistics.attention import score_counts
 
@@ -24,11 +24,6 @@ BLOCK = 1 << 17
 """Scores reduced at a time by one thread: with their exponentials they stay in its second-level cache."""
 LARGE_BLOCK = 1 << 21
 """On an accelerator, which has no such cache to keep to."""
-FEW = 4
-"""With fewer rows than keys by this factor, taking the mean off the keys costs more than taking it off the rows."""
-SAFE = (-80.0, 60.0)
-"""Scores within this of their row's mean have exponentials, and sums of them, that float32 holds; beyond it softmax takes its detour."""
-
 _VALUES = _OFFSET, _SQUARES, _LOW, _HIGH, _SHIFT, _TOTAL, _DOT, _FIRST, _LOWER, _UPPER = tuple(range(10))
 """What a row gives: its mean; about the mean Σs², the smallest and the largest score; what was taken off before exponentials, their sum,
 their sum times the scores less that, the first of them; the two scores in the middle."""
@@ -79,7 +74,7 @@ def attention_rows(call: Attended, *, counted: Tensor | None = None, rows: Tenso
                 place = here.nonzero()[:, 0]
                 chosen = chosen[place]
             if len(chosen):
-                kept.add(i, place, _Item.of(call, i, None if rows is None and place is None else chosen, kept.keys))
+                kept.add(i, place, Item.of(call, i, None if rows is None and place is None else chosen, kept.keys))
         return kept.rows()
 
 
@@ -128,165 +123,6 @@ def without(call: Attended, *, mean_query: Tensor | None = None, dimensions: Ten
     return replace(call, query=query, scores=None)
 
 
-@dataclass(frozen=True)
-class _Item:
-    """One sequence of a call: its counted rows, and the keys that any of them may see."""
-
-    query: Tensor  # (h, m, e)
-    key: Tensor  # (h_k, n, e) about their mean, times the scale
-    mean: Tensor | None  # (h_k, e) that mean, times the scale; None where few rows are wanted: then the queries are scaled
-    scores: Tensor | None  # (h, t, s), of all rows and keys
-    bias: Tensor | None  # (1 or h, 1 or m, n)
-    open: Tensor | None  # (1 or h, m, n) bool; None where all is open
-    closes: bool  # whether the bias, or the scores, close positions too
-    rows: Tensor | None  # (m,) which rows these are, where some are left out
-    columns: Tensor | None  # (n,) which keys
-
-    @classmethod
-    def of(cls, call: Attended, i: int, rows: Tensor | None, room: Tensor) -> _Item:
-        """The sequence numbered i, cut to these rows and to the keys that are open at all; its keys are put in the room."""
-        query, key = (part if part.dtype == room.dtype else part.to(room.dtype) for part in (call.query[i], call.key[i]))
-        query = query if rows is None else query[:, rows]
-        scores = None if call.scores is None else call.scores[i]
-        mask = _cut(call.mask, i, rows, key.shape[1])
-        bias = _cut(call.bias, i, rows, key.shape[1]) if scores is None else None
-        additive = bias if scores is None else scores
-        closes = additive is not None and bool(additive.amin() <= CLOSED)
-        if closes and bias is not None and len(bias) == 1:  # a float mask, as a rule: what it closes is the same for all heads
-            shut = bias <= CLOSED
-            mask, closes = ~shut if mask is None else mask & ~shut, False
-            bias = bias.masked_fill(shut, 0.0)
-            bias = bias if bool(bias.any()) else None
-        columns = None
-        if mask is not None:
-            seen = mask.flatten(0, 1).any(0)  # a key that no row sees is left out, and what it holds with it
-            columns = None if bool(seen.all()) else seen.nonzero()[:, 0]
-            if columns is not None:
-                key, mask = key[:, columns], mask[..., columns]
-                bias = None if bias is None else bias[..., columns]
-            mask = None if bool(mask.all()) else mask.expand(-1, query.shape[1], -1)
-        if FEW * query.shape[1] <= key.shape[1]:
-            return cls(query * call.scale, key, None, scores, bias, mask, closes, rows, columns)
-        mean = key.mean(1) if key.shape[1] else key.sum(1)
-        keys = torch.sub(key, mean[:, None], out=room[: key.numel()].view(key.shape)).mul_(call.scale)
-        return cls(query, keys, mean * call.scale, scores, bias, mask, closes, rows, columns)
-
-    def block(self, j: int, at: slice, between: slice, out: Tensor, offset: Tensor) -> None:
-        """The scores of head j in these rows and between these keys, about `offset`, which is what the mean key adds to a row."""
-        if self.scores is not None:
-            out.copy_(self.given(j, at)[:, between])
-            offset.zero_()
-            return
-        own = j // (len(self.query) // len(self.key))
-        query, key, mean = self.query[j, at], self.key[own, between], None if self.mean is None else self.mean[own]
-        torch.mm(query, key.T, out=out)
-        if mean is None:
-            offset.zero_()
-        else:
-            torch.mv(query, mean, out=offset)
-        if self.bias is not None:
-            bias = self.bias[j if len(self.bias) > 1 else 0]
-            out.add_(bias[at if len(bias) > 1 else slice(None), between])
-
-    def given(self, j: int, at: slice) -> Tensor:
-        """(m, n) the scores that the model gave for these rows of head j."""
-        assert self.scores is not None
-        part = self.scores[j, at] if self.rows is None else self.scores[j][self.rows[at]]
-        return part if self.columns is None else part[:, self.columns]
-
-    @property
-    def alike(self) -> bool:
-        """Whether all heads may see the same."""
-        return not self.closes and (self.open is None or len(self.open) == 1)
-
-    def opened(self, j: int, at: slice) -> Tensor | None:
-        """(m, n) bool, what these rows of head j may see; None where that is everything."""
-        seen = None if self.open is None else self.open[j if len(self.open) > 1 else 0, at]
-        if self.closes:
-            part = (self.given(j, at) if self.bias is None else self.bias[j, at if self.bias.shape[1] > 1 else slice(None)]) > CLOSED
-            seen = part.expand(at.stop - at.start, -1) if seen is None else seen & part
-        return seen
-
-
-def _cut(part: Tensor | None, i: int, rows: Tensor | None, keys: int) -> Tensor | None:
-    """What belongs to sequence i of what broadcasts to (b, h, t, s), cut to these rows; of heads and rows that are alike only one."""
-    if part is None:
-        return None
-    part = part.reshape((1,) * (4 - part.dim()) + part.shape)
-    part = part[i if len(part) > 1 else 0]
-    for axis in (0, 1):
-        if part.stride(axis) == 0:
-            part = part.narrow(axis, 0, 1)
-    part = part if rows is None or part.shape[1] == 1 else part[:, rows]
-    return part.expand(-1, -1, keys)
-
-
-@dataclass(frozen=True)
-class _Window:
-    """What the rows of a block may see: the keys from the first to the last that any of them sees, and what is closed among those."""
-
-    seen: Tensor | None  # (m, n) bool, as it was given
-    between: slice
-    count: Tensor | int  # (m,) open keys of each row, or of all
-    edge: slice | None = None  # the columns, from `between`'s start, in which anything is closed
-    spans: tuple[np.ndarray, np.ndarray] | None = None  # (m,) from and to which column each row sees, where that is in one piece
-
-    @classmethod
-    def of(cls, seen: Tensor | None, m: int, n: int) -> _Window:
-        """The window of (m, n) bool, or of m rows and n keys where all is open."""
-        if seen is None:
-            return cls(None, slice(0, n), n, spans=(np.zeros(m, dtype=np.int64), np.full(m, n)))
-        held = seen.cpu().numpy()  # numpy finds first and last in a row of bools several times quicker than torch
-        columns = np.flatnonzero(held.any(0))
-        if not len(columns):
-            return cls(seen, slice(0, 0), 0)
-        between = slice(int(columns[0]), int(columns[-1]) + 1)
-        held = held[:, between]
-        width = held.shape[1]
-        mixed = np.flatnonzero(~held.all(0))
-        if not len(mixed):
-            return cls(seen, between, width, spans=(np.zeros(m, dtype=np.int64), np.full(m, width)))
-        edge = slice(int(mixed[0]), int(mixed[-1]) + 1)
-        count, start = held.sum(1), held.argmax(1)
-        stop = np.where(count > 0, width - held[:, ::-1].argmax(1), start)
-        spans = (start, stop) if bool((stop - start == count).all()) else None
-        return cls(seen, between, torch.from_numpy(count).to(seen.device), edge, spans=spans)
-
-    @cached_property
-    def caps(self) -> dict[float, Tensor]:
-        """(m, edge) what fills closed positions, by value."""
-        assert self.seen is not None
-        part = self.seen[:, self.between][:, self.edge]
-        whole = torch.full(part.shape, torch.inf, device=part.device)
-        return {
-            0.0: part.to(torch.float32),
-            SAFE[0]: whole.masked_fill(~part, SAFE[0]),
-            torch.inf: (-whole).masked_fill_(~part, torch.inf),
-        }
-
-    def fill(self, s: Tensor, value: float) -> None:
-        """Put a value in the place of closed scores: by products, minima and maxima, which are several times quicker than a masked fill."""
-        if self.edge is None:
-            return
-        part, cap = s[:, self.edge], self.caps[value].to(s.dtype)
-        if value == 0:
-            part.mul_(cap)
-        elif value < 0:
-            torch.minimum(part, cap, out=part)
-        else:
-            torch.maximum(part, cap, out=part)
-
-
-@lru_cache(maxsize=1)
-def compiled() -> Callable[..., None] | None:
-    """The compiled kernel, where numba is installed."""
-    try:
-        from isoscope.models.attention_fused import fused
-    except (ImportError, RuntimeError):  # no numba, or no folder in which it may keep what it compiled
-        return None
-    return cast("Callable[..., None]", fused)
-
-
 class _Kept:
     """What is found of the rows of a call, and room for one block of scores and one of exponentials."""
 
@@ -294,7 +130,8 @@ class _Kept:
         b, h, _, _ = call.query.shape
         s, device = call.key.shape[2], call.query.device
         like: dict[str, Any] = {"dtype": torch.float64 if call.query.dtype == torch.float64 else torch.float32, "device": device}
-        self.fused = compiled() if device.type == "cpu" and like["dtype"] == torch.float32 else None
+        own = device.type == "cpu" and like["dtype"] == torch.float32
+        self.fused = compiled("isoscope.models.attention_fused") if own else None
         size = BLOCK * (torch.get_num_threads() if self.fused is None else 1) if device.type == "cpu" else LARGE_BLOCK
         self.step = max(size // max(s, 1), 1)
         self.room = torch.empty((2, min(self.step, r) * s), **like)
@@ -304,7 +141,7 @@ class _Kept:
         self.open = torch.zeros((b, h, r), dtype=torch.int64, device=device)
         self.received = torch.zeros((b, h, s), **like)
 
-    def add(self, i: int, place: Tensor | None, item: _Item) -> None:
+    def add(self, i: int, place: Tensor | None, item: Item) -> None:
         """Reduce the rows of sequence i; `place` says which of the rows they are, where they are not all."""
         h, m, _ = item.query.shape
         n = item.key.shape[1]
@@ -313,11 +150,11 @@ class _Kept:
             values, is_open = values.new_full((len(values), h, m), torch.nan), is_open.new_zeros((h, m))
         received = self.received[i] if item.columns is None else self.received.new_zeros((h, n))
         blocks = [slice(start, min(start + self.step, m)) for start in range(0, m, self.step)]
-        shared = [_Window.of(item.opened(0, at), at.stop - at.start, n) for at in blocks] if item.alike else None
+        shared = [Window.of(item.opened(0, at), at.stop - at.start, n) for at in blocks] if item.alike else None
         leads = n > 0 and (item.columns is None or int(item.columns[0]) == 0)
         for j in range(h):
             for number, at in enumerate(blocks):
-                window = shared[number] if shared is not None else _Window.of(item.opened(j, at), at.stop - at.start, n)
+                window = shared[number] if shared is not None else Window.of(item.opened(j, at), at.stop - at.start, n)
                 is_open[j, at] = window.count
                 if window.between.stop > window.between.start:
                     self.block(item, j, at, window, values[:, j, at], received[j, window.between])
@@ -328,7 +165,7 @@ class _Kept:
         if item.columns is not None:
             self.received[i, :, item.columns] = received
 
-    def block(self, item: _Item, j: int, at: slice, window: _Window, values: Tensor, received: Tensor) -> None:
+    def block(self, item: Item, j: int, at: slice, window: Window, values: Tensor, received: Tensor) -> None:
         """One block of rows of head j: its scores, what is found of them, and what its keys receive."""
         m, width = at.stop - at.start, window.between.stop - window.between.start
         s, e = self.room[:, : m * width].view(2, m, width).unbind()
@@ -339,7 +176,7 @@ class _Kept:
         centred = plain and window.edge is None and width == item.key.shape[1]
         if self.fused is not None and window.spans is not None:
             mass = np.zeros(width, dtype=np.float32)
-            self.fused(s.numpy(), *window.spans, centred, found.numpy(), mass)
+            self.fused.fused(s.numpy(), *window.spans, centred, found.numpy(), mass)
             received += torch.from_numpy(mass)
         else:
             self.reduce(s, e, found, window, centred=centred)
@@ -350,7 +187,7 @@ class _Kept:
             _middle(s, found[_LOWER], found[_UPPER], window.count)
         values.copy_(found)
 
-    def reduce(self, s: Tensor, e: Tensor, out: Tensor, window: _Window, *, centred: bool) -> None:
+    def reduce(self, s: Tensor, e: Tensor, out: Tensor, window: Window, *, centred: bool) -> None:
         """One block of scores: `s` becomes the scores about their mean, `e` their exponentials.
 
         Args:

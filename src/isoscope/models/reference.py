@@ -9,6 +9,7 @@ from pathlib import Path
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.group import UNTRAINED
+from isoscope.models.beside import whole_file, whole_folder
 from isoscope.models.formats.sentence_transformers import transformer_folder
 from isoscope.models.formats.weights import weights_in
 from isoscope.models.hub import SMALL, HubName, download
@@ -33,6 +34,9 @@ class ModelReference:
     """A hash of everything that determines what the model computes, its tokenizer included."""
     whisper: str | None = None
     """The name of OpenAI's Whisper checkpoint in the folder, which says itself what the model is."""
+    step: int | None = None
+    """Of a checkpoint of a suite: its step, and the seed of its training where there are several."""
+    seed: int | None = None
 
 
 def resolve(spec: str, *, seed: int = 0) -> ModelReference:
@@ -45,7 +49,9 @@ def resolve(spec: str, *, seed: int = 0) -> ModelReference:
     file, commit = None, None
     if path.is_dir():
         name = path.resolve().name
-        folder = transformer_folder(path)
+        folder = transformer_folder(whole_folder(path))
+    elif path.is_file() and path.suffix in (*WEIGHTS_ONLY, ".pt") and (beside := whole_file(path)):
+        folder, name = beside, path.stem
     elif path.suffix in ALONE and hub.file is None:
         if not path.is_file():
             raise IsoscopeError(f"There is no file {bare}.")

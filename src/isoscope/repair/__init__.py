@@ -1,7 +1,7 @@
 """Repair a cloud: centring, all-but-the-top, whitening, standardising, as scikit-learn transformers fitted from statistics.
 
-Each is the map x ↦ (x − x̄)A. Fit it to a matrix, to moments (those of merged shards too) or to a layer of a finished run.
-`CentreClusters` has such a map a cluster, and is fitted to points or to a sample.
+Each is the map x ↦ (x − x̄)A, a `LinearRepair`. Fit it to a matrix, to moments (those of merged shards too) or to a layer of a finished
+run. `CentreClusters` has such a map a cluster, and is fitted to points or to a sample; moments do not know of clusters.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from isoscope.repair.centre import Centre
 from isoscope.repair.centre_clusters import CentreClusters
 from isoscope.repair.directions import Precision
 from isoscope.repair.layer import HasStatistics
+from isoscope.repair.linear_repair import InvertibleRepair, LinearRepair
 from isoscope.repair.standardise import Standardise
-from isoscope.repair.transformer import InvertibleRepair, Repair
+from isoscope.repair.transformer import Repair
 from isoscope.repair.whiten import Whiten
 
 load = Repair.load
@@ -31,6 +32,7 @@ __all__ = [
     "CentreClusters",
     "HasStatistics",
     "InvertibleRepair",
+    "LinearRepair",
     "MissingScikitLearnError",
     "Precision",
     "Repair",

@@ -8,13 +8,13 @@ from typing import final
 from isoscope.repair.directions import Directions, Precision
 from isoscope.repair.errors import parameter_error
 from isoscope.repair.linear import Linear
-from isoscope.repair.transformer import Repair
+from isoscope.repair.linear_repair import LinearRepair
 from isoscope.statistics.kernel import Floats
 from isoscope.statistics.moments import Moments
 
 
 @final
-class AllButTheTop(Repair):
+class AllButTheTop(LinearRepair):
     """Remove the mean and the k principal directions of most variance, which tell of frequency more than of meaning.
 
     x ↦ (x − x̄)(I − VVᵀ), the rows of Vᵀ being the k directions. What is removed cannot be brought back: there is no inverse.
@@ -33,11 +33,14 @@ class AllButTheTop(Repair):
     """
 
     components_: Floats
-    _min_features = 2
     _arrays = ("mean_", "components_")
 
     def __init__(self, k: int | None = None) -> None:
         self.k = k
+
+    @property
+    def _min_features(self) -> int:
+        return 2
 
     def _check_parameters(self, d: int) -> None:
         if self.k is not None and (not isinstance(self.k, Integral) or isinstance(self.k, bool) or not 0 <= self.k < d):

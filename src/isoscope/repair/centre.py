@@ -6,7 +6,7 @@ from typing import final
 
 from isoscope.repair.directions import Precision
 from isoscope.repair.linear import Linear
-from isoscope.repair.transformer import InvertibleRepair
+from isoscope.repair.linear_repair import InvertibleRepair
 from isoscope.statistics.moments import Moments
 
 

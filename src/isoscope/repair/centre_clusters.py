@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any, Self, final
 
@@ -9,14 +10,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from isoscope.repair.directions import Precision
-from isoscope.repair.errors import RepairError, parameter_error
-from isoscope.repair.linear import Linear, in_blocks, refuse_nonfinite
+from isoscope.repair.errors import parameter_error
+from isoscope.repair.linear import refuse_nonfinite
 from isoscope.repair.transformer import DTYPES, Repair
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.clusters import COUNTS, SMALLEST, cluster, kmeans, squared_distances
 from isoscope.statistics.kernel import Floats
 from isoscope.statistics.matrix import READ_ROWS
-from isoscope.statistics.moments import Moments
 
 
 @final
@@ -60,26 +60,21 @@ class CentreClusters(Repair):
         if not _whole(self.seed, 0):
             raise parameter_error("seed", "an int of at least 0", self.seed)
 
+    @property
+    def _min_features(self) -> int:
+        return 2 if self.directions else 1
+
     def fit(self, X: Any, y: object = None) -> Self:
         """Fit to a matrix (n, d), which is held in memory; `y` is not looked at."""
-        least = 2 if self.directions else 1
-        X = validate_data(self, X, dtype=DTYPES, ensure_all_finite=False, ensure_min_samples=2, ensure_min_features=least)
-        self._check_parameters(X.shape[1])
+        X = self._checked(X)
         for start in range(0, len(X), READ_ROWS):
             refuse_nonfinite(X[start : start + READ_ROWS].astype(np.float64), start)
         return self._fit_points(X)
 
-    def fit_moments(self, moments: Moments, *, precision: Precision | None = None) -> Self:
-        """Refused: clusters cannot be told from moments."""
-        raise RepairError("CentreClusters needs points, and moments do not hold any; use fit(X), or fit_cloud of a cloud with a sample.")
-
     def fit_cloud(self, cloud: Cloud, *, precision: Precision | None = None) -> Self:
-        """Fit to the sample of a cloud."""
+        """Fit to the sample of a cloud, which holds float32 points whatever the precision."""
         points = cloud.drawn.points
-        if len(points) < 2:
-            raise RepairError("CentreClusters needs at least two points; the sample has 1.")
-        self._check_parameters(points.shape[1])
-        self.__dict__.pop("feature_names_in_", None)
+        self._prepare(*points.shape)
         return self._fit_points(points)
 
     def _fit_points(self, X: np.ndarray) -> Self:
@@ -105,11 +100,8 @@ class CentreClusters(Repair):
         """(m,) the cluster of each point about the mean of all."""
         return np.asarray(squared_distances(z, np.einsum("ij,ij->i", z, z, dtype=np.float64), self.centres_).argmin(1))
 
-    def transform(self, X: Any) -> Any:
-        """(n, d) → (n, d): float64 stays float64; float32 and float16 give float32."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=DTYPES, ensure_all_finite=False, reset=False)
-        return in_blocks(X, lambda block: self._image(block - self.mean_), self.n_features_in_)
+    def _map(self) -> Callable[[Floats], Floats]:
+        return self._image
 
     def _image(self, z: Floats) -> Floats:
         label = self._nearest(z)
@@ -124,13 +116,6 @@ class CentreClusters(Repair):
         check_is_fitted(self)
         X = validate_data(self, X, dtype=DTYPES, reset=False)
         return self._nearest(X.astype(np.float64) - self.mean_)
-
-    def _learn(self, moments: Moments, precision: Precision) -> None:
-        """Not from moments."""
-
-    def _map(self) -> Linear:
-        """What is the same for all clusters: nothing is scaled."""
-        return Linear(scale=1.0)
 
 
 def _whole(value: object, least: int) -> bool:

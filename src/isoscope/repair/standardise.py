@@ -8,7 +8,7 @@ import numpy as np
 
 from isoscope.repair.directions import Precision, covariance_of, rounding
 from isoscope.repair.linear import Linear
-from isoscope.repair.transformer import InvertibleRepair
+from isoscope.repair.linear_repair import InvertibleRepair
 from isoscope.statistics.kernel import Floats
 from isoscope.statistics.moments import Moments
 

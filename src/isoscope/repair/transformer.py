@@ -1,9 +1,9 @@
-"""What all repairs share: fitting from a matrix or from statistics, and applying x ↦ (x − x̄)A."""
+"""What all repairs share: parameters, fitting to a layer of a run, applying x ↦ f(x − x̄), files."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,18 +16,16 @@ from isoscope.repair import files
 from isoscope.repair.directions import TAPPED, Precision
 from isoscope.repair.errors import RepairError
 from isoscope.repair.layer import HasStatistics, layer_cloud
-from isoscope.repair.linear import Linear, in_blocks, refuse_nonfinite
+from isoscope.repair.linear import in_blocks
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.kernel import Floats
-from isoscope.statistics.matrix import READ_ROWS
-from isoscope.statistics.moments import Moments
 from isoscope.statistics.site_statistics import SiteStatistics
 
 DTYPES = (np.float64, np.float32, np.float16)
 
 
 class Repair(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """A repair: the mean of the points and a linear map, both functions of their moments.
+    """A repair: the mean of the points, and a map of centred points.
 
     Attributes that end in `_` exist once it is fitted: `mean_`, `n_samples_seen_`, `n_features_in_` and those of each class.
     """
@@ -36,8 +34,6 @@ class Repair(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ig
     n_samples_seen_: int
     n_features_in_: int
 
-    _second = True  # whether second moments are needed
-    _min_features = 1
     _arrays: tuple[str, ...] = ("mean_",)  # the fitted attributes that a file keeps
 
     @abstractmethod
@@ -45,45 +41,36 @@ class Repair(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ig
         """Refuse parameters that no points of d dimensions can be fitted with."""
 
     @abstractmethod
-    def _learn(self, moments: Moments, precision: Precision) -> None:
-        """Set the fitted attributes, other than the mean."""
-
-    @abstractmethod
-    def _map(self) -> Linear:
+    def _map(self) -> Callable[[Floats], Floats]:
         """The map of centred points, from the fitted attributes."""
 
+    @abstractmethod
     def fit(self, X: Any, y: object = None) -> Self:
-        """Fit to a matrix (n, d), read a block at a time and summed in float64; `y` is not looked at."""
+        """Fit to a matrix (n, d); `y` is not looked at."""
+
+    @abstractmethod
+    def fit_cloud(self, cloud: Cloud, *, precision: Precision | None = None) -> Self:
+        """Fit to the points of a cloud, as `isoscope.statistics` knows them; `precision` is that of a float64 matrix unless it is given."""
+
+    @property
+    def _min_features(self) -> int:
+        """So many dimensions points must have."""
+        return 1
+
+    def _checked(self, X: Any) -> np.ndarray:
+        """A matrix that can be fitted to, as numpy has it; NaN and infinity may still be in it."""
         X = validate_data(self, X, dtype=DTYPES, ensure_all_finite=False, ensure_min_samples=2, ensure_min_features=self._min_features)
         self._check_parameters(X.shape[1])
-        moments = Moments(X.shape[1], second=self._second)
-        for start in range(0, len(X), READ_ROWS):
-            block = X[start : start + READ_ROWS].astype(np.float64)
-            refuse_nonfinite(block, start)
-            with np.errstate(over="ignore"):  # said below
-                moments.update(block)
-        if moments.n < len(X):
-            raise RepairError("X has values whose squares overflow; scale it down first.")
-        return self._fit(moments, Precision.of(X.dtype))
+        return np.asarray(X)
 
-    def fit_moments(self, moments: Moments, *, precision: Precision | None = None) -> Self:
-        """Fit to moments, those of merged shards for instance. `precision` is that of a float64 matrix unless it is given."""
-        if moments.n < 2:
-            raise RepairError(f"{type(self).__name__} needs at least two points; there is {moments.n}.")
-        if moments.d < self._min_features:
-            raise RepairError(f"{type(self).__name__} needs at least {self._min_features} dimensions; there is {moments.d}.")
-        self._check_parameters(moments.d)
+    def _prepare(self, n: int, d: int) -> None:
+        """Refuse what is too small, and forget what a matrix that was fitted before called its dimensions."""
+        if n < 2:
+            raise RepairError(f"{type(self).__name__} needs at least two points; there is {n}.")
+        if d < self._min_features:
+            raise RepairError(f"{type(self).__name__} needs at least {self._min_features} dimensions; there is {d}.")
+        self._check_parameters(d)
         self.__dict__.pop("feature_names_in_", None)
-        return self._fit(moments, precision or Precision())
-
-    def _fit(self, moments: Moments, precision: Precision) -> Self:
-        self.n_features_in_, self.n_samples_seen_, self.mean_ = moments.d, moments.n, moments.mean.copy()
-        self._learn(moments, precision)
-        return self
-
-    def fit_cloud(self, cloud: Cloud, *, precision: Precision | None = None) -> Self:
-        """Fit to the points of a cloud, as `isoscope.statistics` knows them."""
-        return self.fit_moments(cloud.moments, precision=precision)
 
     @classmethod
     def from_statistics(
@@ -142,22 +129,3 @@ class Repair(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ig
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-class InvertibleRepair(Repair):
-    """A repair that can be undone, exactly for the points it was fitted to."""
-
-    @abstractmethod
-    def _inverse_map(self) -> Linear:
-        """From the image to centred points."""
-
-    def inverse_transform(self, X: Any) -> Any:
-        """(n, d′) → (n, d): what `transform` came from. Along directions that have no variance it is the mean."""
-        from sklearn.utils.validation import check_array
-
-        check_is_fitted(self)
-        X = check_array(X, dtype=DTYPES, ensure_all_finite=False)
-        if X.shape[1] != self._n_features_out:
-            raise RepairError(f"X has {X.shape[1]} features, but {type(self).__name__} gave {self._n_features_out}.")
-        image = self._inverse_map()
-        return in_blocks(X, lambda block: image(block) + self.mean_, self.n_features_in_)

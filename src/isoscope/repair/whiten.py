@@ -13,7 +13,7 @@ from isoscope.core.errors import IsoscopeWarning
 from isoscope.repair.directions import Directions, Precision
 from isoscope.repair.errors import RepairError, parameter_error
 from isoscope.repair.linear import Linear
-from isoscope.repair.transformer import InvertibleRepair
+from isoscope.repair.linear_repair import InvertibleRepair
 from isoscope.statistics.kernel import Floats
 from isoscope.statistics.moments import Moments
 

@@ -10,8 +10,10 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.errors import IsoscopeError
+from isoscope.core.group import one_checkpoint
 from isoscope.drawing import POLICY_IS_CHOSEN
 from isoscope.figures import figures
+from isoscope.report.training import ORDER as OVER_STEPS
 
 FORMATS = ("svg", "pdf", "png")
 
@@ -29,15 +31,17 @@ PRINT: dict[str, Any] = {
 
 
 def write_figures(table: pd.DataFrame, series: pd.DataFrame, folder: Path, formats: Iterable[str] = FORMATS) -> list[Path]:
-    """Every figure that these tables can fill, as `folder/name.format`; answers what was written."""
+    """Every figure that these tables can fill, as `folder/name.format`; answers what was written. Of a training one checkpoint is drawn,
+    but in the figures over its steps."""
     formats = tuple(formats)
     unknown = [name for name in formats if name not in FORMATS]
     if unknown:
         raise IsoscopeError(f"A figure can be written as {', '.join(FORMATS)}, not as {', '.join(unknown)}.")
     folder.mkdir(parents=True, exist_ok=True)
     written = []
+    now = one_checkpoint(table, series)
     for figure in figures:
-        chart = figure.draw(table, series)
+        chart = figure.draw(table, series) if figure.name in OVER_STEPS else figure.draw(*now)
         if chart is None:
             continue
         spec = titled(chart.to_dict(), figure.title) | {"config": PRINT}

@@ -65,7 +65,7 @@
   };
 
   const SHOWN = ["model", "kind", "metric", "policy", "stack", "layer", "value", "low", "high", "null", "n", "d", "revision", "step", "seed", "head"];
-  const CHOICES = ["model", "stack", "kind", "metric", "policy"];
+  const CHOICES = ["model", "step", "seed", "stack", "kind", "metric", "policy"];
   const NUMBERS = new Set(["value", "low", "high", "null"]);
   const SIZE = 25;
   const table = async () => {

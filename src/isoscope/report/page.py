@@ -14,14 +14,16 @@ from typing import Any
 
 import pandas as pd
 
+from isoscope.core.group import checkpoints, one_checkpoint, suites
 from isoscope.core.version import __version__
 from isoscope.drawing import PALETTE, policies
 from isoscope.report.chance import listed
 from isoscope.report.charts import Drawn, drawn
 from isoscope.report.files import vega_lite_version
 from isoscope.report.line import Line, all_lines, place, share, show, span
-from isoscope.report.provenance import meanings, specification
+from isoscope.report.provenance import Meaning, meanings, specification
 from isoscope.report.summary import summary
+from isoscope.report.training import Training, derived_meaning, held, trainings
 
 Manifests = list[dict[str, Any]]
 
@@ -54,8 +56,11 @@ def page(table: pd.DataFrame, series: pd.DataFrame, manifests: Manifests, *, tit
     import jinja2
     from markupsafe import Markup
 
-    lines = all_lines(table, series)
-    charts = drawn(table, series)
+    now = one_checkpoint(table, series)
+    lines, charts = all_lines(*now), drawn(*now)
+    sections = trainings(table, series)
+    every = [*charts, *(chart for section in sections for chart in section.charts)]
+    kept_table, kept_series = held(table, series)
     template = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(asset("page.html.jinja"))
     return template.render(
         title=title or "The geometry of representations",
@@ -67,17 +72,19 @@ def page(table: pd.DataFrame, series: pd.DataFrame, manifests: Manifests, *, tit
         summaries=[(line.name, line.policy, summary(line, lines)) for line in lines],
         legend=[(line.name, PALETTE[i % len(PALETTE)]) for i, line in enumerate(lines) if not all(chart.legend for chart in charts)],
         sections=numbered(charts),
+        trainings=followed(sections, len([panel for chart in charts for panel in chart.panels])),
         specifications=[(line.name, specification(line)) for line in lines],
-        meanings=meanings(table, series),
+        meanings=[derived(meaning) for meaning in meanings(table, series)],
         manifests=[json.dumps(manifest, indent=1, ensure_ascii=False, default=str) for manifest in manifests],
-        counts={"table": len(table), "series": len(series)},
+        counts={"table": len(kept_table), "series": len(kept_series)},
+        left_out=len(table) - len(kept_table) + len(series) - len(kept_series),
         css=Markup(asset("page.css")),
         script=Markup(asset("page.js")),
         vega=Markup(vega()),
         payload={
-            "charts": packed(json.dumps([panel for chart in charts for panel in chart.panels], allow_nan=False, separators=(",", ":"))),
-            "table": packed(table.to_csv(index=False)),
-            "series": packed(series.to_csv(index=False)),
+            "charts": packed(json.dumps([panel for chart in every for panel in chart.panels], allow_nan=False, separators=(",", ":"))),
+            "table": packed(kept_table.to_csv(index=False)),
+            "series": packed(kept_series.to_csv(index=False)),
         },
     )
 
@@ -102,26 +109,44 @@ def packed(text: str) -> str:
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
-def numbered(charts: list[Drawn]) -> list[tuple[Drawn, list[int]]]:
+def numbered(charts: list[Drawn], start: int = 0) -> list[tuple[Drawn, list[int]]]:
     """Each figure with the numbers of its panels in the page's list of charts."""
-    sections, start = [], 0
+    sections = []
     for chart in charts:
         sections.append((chart, list(range(start, start + len(chart.panels)))))
         start += len(chart.panels)
     return sections
 
 
+def followed(sections: list[Training], start: int) -> list[tuple[Training, list[tuple[Drawn, list[int]]]]]:
+    """Each suite with its figures, numbered on from the page's others."""
+    found = []
+    for section in sections:
+        found.append((section, numbered(section.charts, start)))
+        start += sum(len(chart.panels) for chart in section.charts)
+    return found
+
+
+def derived(meaning: Meaning) -> Meaning:
+    """The meaning of a metric, in the words of those that are derived from a training where it is one of them."""
+    words = derived_meaning(meaning.name)
+    return Meaning(meaning.name, words, "") if words else meaning
+
+
 def measured(table: pd.DataFrame, lines: list[Line]) -> str:
     """What the table holds, in a sentence."""
     if table.empty:
         return "The table is empty: nothing was measured."
-    whole_stacks = table["kind"].eq("hidden") & table["layer"].isna()
-    sites = len(table.loc[~whole_stacks, ["model", "revision", "step", "seed", "stack", "kind", "layer", "head"]].drop_duplicates())
+    shown = one_checkpoint(table, table.iloc[:0])[0]
+    whole_stacks = shown["kind"].eq("hidden") & shown["layer"].isna()
+    sites = len(shown.loc[~whole_stacks, ["model", "revision", "step", "seed", "stack", "kind", "layer", "head"]].drop_duplicates())
     data = {value for line in lines if (value := specification(line).get("data"))}
     models, metrics = table["model"].nunique(), table["metric"].nunique()
+    trained = checkpoints(table[table["model"].isin(suites(table))])
+    of = f" ({counted(len(trained), 'checkpoint')})" if len(trained) else ""
     on = f" on {listed(sorted(data))}" if data else ""
     tokens = listed(policies(table)) if policies(table) else "not recorded"
-    return f"{counted(models, 'model')}{on}: {counted(metrics, 'metric')} at {counted(sites, 'site')}; tokens: {tokens}."
+    return f"{counted(models, 'model')}{of}{on}: {counted(metrics, 'metric')} at {counted(sites, 'site')}; tokens: {tokens}."
 
 
 def counted(number: int, word: str) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from isoscope.statistics.spectrum import Spectrum, isotropic_spectra
 PARTS = ("directions", "sums", "second", "cosine", "groups", "sample", "neighbours")
 """What a metric may read: Σu; Σx, Σu² and norms; second moments of x, of u; groups of items; a sample, and neighbours within it."""
 
+T = TypeVar("T")
 REACH = 128
 """Above two neighbours, one search for so many serves all that ask for fewer."""
 
@@ -32,6 +34,8 @@ class Cloud:
     moments: Moments
     groups: Groups | None = None
     sample: Sample | None = None
+    _found: Neighbours | None = field(default=None, init=False, repr=False, compare=False)
+    _shared: dict[Callable[[Cloud], Any], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def n(self) -> int:
@@ -58,20 +62,23 @@ class Cloud:
             raise IsoscopeError("This number needs a sample of points and none was kept; measure again with --sample 4096.")
         return self.sample
 
-    @cached_property
-    def _searched(self) -> dict[bool, Neighbours]:
-        return {}
+    def neighbours(self, k: int | None = None, *, progress: Callable[[int], None] = lambda rows: None) -> Neighbours:
+        """The k nearest neighbours of each distinct point of the sample, or as many as one search gives: `REACH`, where there are so many.
 
-    def neighbours(self, k: int, *, apart: bool = False, progress: Callable[[int], None] = lambda rows: None) -> Neighbours:
-        """The k nearest neighbours of each distinct point of the sample, `apart` in other items. What was found once is kept."""
-        found = self._searched.get(apart)
-        if found is None or found.distances.shape[1] < k:
-            sample = self.drawn
-            reach = REACH if k > 2 else k  # two are had four times as fast, and are often all that is asked for
-            found = self._searched[apart] = neighbours(
-                sample.points, k, reach=reach, apart=sample.unit if apart else None, progress=progress
-            )
-        return replace(found, distances=found.distances[:, :k], indices=found.indices[:, :k])
+        What was found once is kept.
+        """
+        found = self._found
+        if found is None or found.distances.shape[1] < (min(REACH, len(found.kept) - 1) if k is None else k):
+            reach = k if k is not None and k <= 2 else REACH  # two are had four times as fast, and are often all that is asked for
+            found = self._found = neighbours(self.drawn.points, k or 1, reach=reach, progress=progress)
+        return found if k is None else replace(found, distances=found.distances[:, :k], indices=found.indices[:, :k])
+
+    def shared(self, function: Callable[[Cloud], T]) -> T:
+        """What a function makes of this cloud, computed once: for metrics that share their work."""
+        if function not in self._shared:
+            self._shared[function] = function(self)
+        found: T = self._shared[function]
+        return found
 
     def grouped(self, estimate: Callable[[Totals], Floats], *, bounds: tuple[float, float] = (-np.inf, np.inf)) -> tuple[float, float]:
         """A 95 % interval of a function of sums, by the jackknife over groups of items, within the bounds of the metric."""
@@ -106,6 +113,29 @@ class Cloud:
             self._resampled[key] = self.spectrum(centred=centred).resampled(points, unit)
         return self._resampled[key]
 
+    def _varies(self, centred: bool) -> bool:
+        """Whether points differ, and so have a spectrum."""
+        # What rounding leaves of equal points is none: 1e-28 of the squared length is a spread of 45 units in the last place.
+        spectrum = self.spectrum(centred=centred)
+        return spectrum.size > 0 and bool(spectrum.values.sum() > 1e-28 * self.moments.norm2 / self.n)
+
+    def spectral_value(self, function: Callable[[Floats], Floats], *, centred: bool = True) -> float:
+        """A function of the eigenvalues (last axis), exactly; NaN where all points are equal."""
+        return float(function(self.spectrum(centred=centred).values)) if self._varies(centred) else np.nan
+
+    def spectral_moves(
+        self, function: Callable[[Floats], Floats], *, centred: bool = True, documents: np.ndarray | None = None
+    ) -> Floats | None:
+        """(draws,) how far bootstrap draws of the sample's documents, or of these of them, move a function of the eigenvalues.
+
+        None without a sample, or with fewer than three documents.
+        """
+        drawn = self.resampled(centred=centred, documents=documents) if self.has("sample") else None
+        if drawn is None or not drawn[0].sum() > 0:
+            return None
+        with np.errstate(invalid="ignore", divide="ignore"):  # of few documents a draw may be one of them, again and again
+            return np.asarray(function(drawn[1]) - function(drawn[0]))
+
     def spectral(
         self, function: Callable[[Floats], Floats], *, centred: bool = True, bounds: tuple[float, float] = (-np.inf, np.inf)
     ) -> Number:
@@ -114,19 +144,12 @@ class Cloud:
         The value is exact. The interval is a bootstrap of the sample's documents, moved onto the exact value; documents being
         seen only through a sample, it is if anything too wide. The null is the mean over isotropic Gaussian clouds of this n and d.
         """
-        spectrum = self.spectrum(centred=centred)
         n, d = self.n, self.d
-        # What rounding leaves of equal points is no spectrum: 1e-28 of the squared length is a spread of 45 units in the last place.
-        if spectrum.size < 1 or not spectrum.values.sum() > 1e-28 * self.moments.norm2 / n:
+        if not self._varies(centred):
             return Number(np.nan, n=n, d=d, note="all points are equal" if n > 1 else "a single point has no spectrum")
-        value = float(function(spectrum.values))
-        low = high = np.nan
-        if self.has("sample"):
-            resampled = self.resampled(centred=centred)
-            if resampled is not None and resampled[0].sum() > 0:
-                with np.errstate(invalid="ignore", divide="ignore"):  # of few documents a draw may be one of them, again and again
-                    moved = np.asarray(function(resampled[1])) - float(function(resampled[0]))
-                low, high = value + np.nanquantile(moved, [0.025, 0.975])
+        value = self.spectral_value(function, centred=centred)
+        moved = self.spectral_moves(function, centred=centred)
+        low, high = (np.nan, np.nan) if moved is None else value + np.nanquantile(moved, [0.025, 0.975])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             chance = np.asarray(function(isotropic_spectra(n - centred, d)))

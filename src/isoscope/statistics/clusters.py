@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.kernel import Floats
-from isoscope.statistics.local import Comparison, DistinctPoints, Measured, compare, shape, undefined
+from isoscope.statistics.local import Comparison, DistinctPoints, Measured, attempted, compare, shape, undefined
 from isoscope.statistics.sample import Sample
 
 COUNTS = (2, 4, 8, 16, 32)
@@ -125,18 +124,13 @@ def cluster_shapes(points: np.ndarray, label: np.ndarray) -> Measured:
     return value, influence / max(counted, 1)
 
 
-_known: WeakKeyDictionary[Sample, Comparison | str] = WeakKeyDictionary()
-
-
 def cluster_comparison(cloud: Cloud) -> Comparison | str:
     """The clusters of a cloud's sample against those of their controls, computed once; or why there are none."""
-    sample = cloud.drawn
-    if sample not in _known:
-        try:
-            _known[sample] = _clustered(sample)
-        except IsoscopeError as error:
-            _known[sample] = str(error)
-    return _known[sample]
+    return cloud.shared(_compared)
+
+
+def _compared(cloud: Cloud) -> Comparison | str:
+    return attempted(_clustered, cloud)
 
 
 def _clustered(sample: Sample) -> Comparison:

@@ -13,21 +13,13 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.kernel import Floats
-from isoscope.statistics.neighbours import Neighbours, neighbours
-from isoscope.statistics.sample import mix
+from isoscope.statistics.neighbours import Neighbours
+from isoscope.statistics.resampled_neighbours import Among, isotropic_clouds, jackknife_error, matched, mean_length
 
 FEWEST = 10
 """Of fewer distinct points nothing is said."""
 TINY = 1e-8
 """Razzhigaev et al. drop points nearer to their neighbour than this (in mean lengths of a centred point), and those with μ − 1 below it."""
-GROUPS = 20
-"""Groups of items that are left out in turn, for the interval of estimators with larger neighbourhoods."""
-SPARE = 14
-"""A point from which a group is taken away needs others in the place of lost neighbours: twice as many as before, and so many more."""
-DRAWS = 8
-"""Isotropic clouds drawn for a null."""
-WORK = 4096**2 * 1024
-"""Of clouds with a larger n²d fewer are drawn, and one at least."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +145,10 @@ class Estimator:
     k: int
     repeats: bool = False
 
+    def value(self, part: Among) -> float:
+        """The dimension of a part of the points."""
+        return self.fit(part.distances).value
+
 
 SCALE = 8
 """The metric `gride` compares the distances to the 8th and to the 16th neighbour."""
@@ -160,7 +156,6 @@ FACCO, MLE = Estimator(facco, 2), Estimator(mle, 2)
 RAZZHIGAEV = Estimator(razzhigaev, 2, repeats=True)
 GRIDE = Estimator(partial(gride, inner=SCALE), 2 * SCALE)
 LEVINA_BICKEL = Estimator(levina_bickel, 20)
-MOST = LEVINA_BICKEL.k
 
 
 @dataclass(frozen=True)
@@ -172,33 +167,18 @@ class Rows:
     unit: np.ndarray
 
 
-def rows(found: Neighbours, estimator: Estimator, points: np.ndarray, unit: np.ndarray) -> Rows:
-    """The rows of an estimator: one a distinct point or, where duplicates stay, one a point."""
+def rows(found: Neighbours, estimator: Estimator, unit: np.ndarray, length: float = 1.0) -> Rows:
+    """The rows of an estimator: one a distinct point or, where duplicates stay, one a point, its distances over `length`."""
     k = estimator.k
     n, distances = len(found.kept), found.distances[:, :k]
     seen = np.concatenate([np.arange(n)[:, None], found.indices[:, :k]], axis=1)
     if not estimator.repeats:
         return Rows(distances, seen, unit[found.kept])
-    owner = _owners(points, found)
-    order = np.argsort(owner, kind="stable")
+    owner = found.owner
     copies = np.bincount(owner, minlength=n)
     near, far = distances[:, 0], np.where(copies[found.indices[:, 0]] > 1, distances[:, 0], distances[:, 1])
     near, far = np.where(copies > 1, 0.0, near), np.where(copies > 2, 0.0, np.where(copies > 1, near, far))
-    return Rows(np.stack([near, far], axis=1)[owner[order]] / _mean_length(points), seen[owner[order]], unit[order])
-
-
-def _owners(points: np.ndarray, found: Neighbours) -> np.ndarray:
-    """(m,) which of the distinct points each of the given ones is."""
-    if not found.duplicates:
-        return np.arange(len(points))
-    first: dict[bytes, int] = {}
-    return np.array([first.setdefault((row + 0.0).tobytes(), len(first)) for row in points])  # −0 + 0 is 0
-
-
-def _mean_length(points: np.ndarray) -> float:
-    """The mean length of a centred point."""
-    centre = points.mean(0, dtype=np.float64)
-    return float(np.mean([np.sqrt(((block - centre) ** 2).sum(1)).mean() for block in np.array_split(points, -(-len(points) // 1024))]))
+    return Rows(np.stack([near, far], axis=1)[owner] / length, seen[owner], unit)
 
 
 def shared_error(influence: Floats, seen: Rows) -> tuple[float, float]:
@@ -218,33 +198,6 @@ def shared_error(influence: Floats, seen: Rows) -> tuple[float, float]:
     return (variance * len(items) / (len(items) - 1)) ** 0.5, effective - 1
 
 
-def jackknife_error(found: Neighbours, estimator: Estimator, unit: np.ndarray) -> tuple[float, float]:
-    """The standard error by leaving out groups of items in turn, with the neighbours that are then nearest, and its degrees of freedom.
-
-    Of neighbourhoods of many points this is the valid one: in high dimension all of them depend on each other. It is somewhat too wide.
-    """
-    own = unit[found.kept]
-    items = np.unique(own)
-    group = (np.argsort(np.argsort(mix(items)))[np.searchsorted(items, own)]) % GROUPS
-    sizes = np.bincount(group)
-    effective = float(len(own) ** 2 / (sizes.astype(float) ** 2).sum())
-    if effective < 3:
-        return math.nan, math.nan
-    values = np.array([estimator.fit(among(found, np.flatnonzero(group != g), estimator.k)[0]).value for g in range(len(sizes))])
-    variance = float(((values - values.mean()) ** 2).sum()) * (1 - 1 / len(sizes))
-    return variance**0.5, effective - 1
-
-
-def among(found: Neighbours, chosen: np.ndarray, k: int) -> tuple[Floats, bool]:
-    """The distances of chosen distinct points to their k nearest among the chosen; and whether all could be had from what was found."""
-    there = np.zeros(len(found.kept), dtype=bool)
-    there[chosen] = True
-    here = there[found.indices[chosen]]
-    order = np.argsort(~here, axis=1, kind="stable")[:, :k]
-    known = np.take_along_axis(here, order, 1).all(1) if here.shape[1] >= k else np.zeros(len(chosen), dtype=bool)
-    return np.take_along_axis(found.distances[chosen[known]], order[known], 1), bool(known.all())
-
-
 def interval(value: float, error: float, freedom: float) -> tuple[float, float]:
     """95 %, even on a logarithmic scale."""
     from scipy.special import stdtrit
@@ -255,25 +208,11 @@ def interval(value: float, error: float, freedom: float) -> tuple[float, float]:
     return value / factor, value * factor
 
 
-def _matched(n: int) -> int:
-    """n to within 1.6 %, so that layers and policies that differ by a few points share their null."""
-    step = 1 << max(n.bit_length() - 6, 0)
-    return (n + step // 2) // step * step
-
-
-@lru_cache(maxsize=2)
-def _isotropic(n: int, d: int) -> list[tuple[np.ndarray, Neighbours]]:
-    """Isotropic Gaussian clouds with their neighbours."""
-    rng = np.random.default_rng([n, d])
-    clouds = [rng.standard_normal((n, d), dtype=np.float32) for _ in range(max(1, min(DRAWS, int(DRAWS * WORK / (n * n * d)))))]
-    return [(points, neighbours(points, min(MOST, n - 1))) for points in clouds]
-
-
 @lru_cache(maxsize=256)
 def _null(estimator: Estimator, n: int, d: int) -> tuple[float, float]:
     values, errors = [], []
-    for points, found in _isotropic(n, d):
-        seen = rows(found, estimator, points, np.arange(n))
+    for cloud in isotropic_clouds(n, d):
+        seen = rows(cloud.found, estimator, np.arange(n), cloud.length)
         fit = estimator.fit(seen.distances)
         values.append(fit.value)
         errors.append(shared_error(fit.influence, seen)[0])
@@ -286,7 +225,7 @@ def isotropic_level(estimator: Estimator, n: int, d: int) -> tuple[float, float]
 
     The sd is that over the draws or, where that is larger, the standard error of a draw.
     """
-    return _null(estimator, _matched(n), d)
+    return _null(estimator, matched(n), d)
 
 
 def dimension(cloud: Cloud, estimator: Estimator) -> Number:
@@ -296,12 +235,12 @@ def dimension(cloud: Cloud, estimator: Estimator) -> Number:
         found = cloud.neighbours(estimator.k)
     except IsoscopeError as refused:
         return Number(math.nan, n=len(sample), d=cloud.d, note=str(refused))
-    seen = rows(found, estimator, sample.points, sample.unit)
+    seen = rows(found, estimator, sample.unit, mean_length(sample.points) if estimator.repeats else 1.0)
     n, fit = len(found.kept), estimator.fit(seen.distances)
     if n < FEWEST or not math.isfinite(fit.value):
         return Number(math.nan, n=n, d=cloud.d, note=refusal(n))
     if estimator.k > 2:
-        error, freedom = jackknife_error(cloud.neighbours(min(2 * estimator.k + SPARE, n - 1)), estimator, sample.unit)
+        error, freedom = jackknife_error(cloud.neighbours(), estimator.k, estimator.value, sample.unit)
     else:
         error, freedom = shared_error(fit.influence, seen)
     low, high = interval(fit.value, error, freedom)

@@ -51,10 +51,15 @@ class Groups:
         self.products = np.zeros((2, self.count, slices, slices))  # Σ_item S_a·S_b, Σ_item n_a n_b
         self.units = np.zeros(self.count, dtype=np.int64)
         self._open: dict[int, tuple[Floats, Floats]] = {}
+        self._later: set[int] = set()  # slices whose memory is to be taken with their first part
 
-    def reserve(self, slice: int) -> None:
-        """Have all the memory of a slice, which the system gives only as it is written."""
-        self.sums[:, slice] += 0.0
+    def reserve(self, slice: int, *, when_used: bool = False) -> None:
+        """Have all the memory of a slice, now or with its first part: the system gives it only as it is written."""
+        if when_used and not self.counts[0, slice].any():
+            self._later.add(slice)
+        else:
+            self._later.discard(slice)
+            self.sums[:, slice] += 0.0
 
     def update(
         self, group: np.ndarray, parts: list[Sums | None], *, unit: np.ndarray | None = None, last: np.ndarray | None = None
@@ -72,6 +77,8 @@ class Groups:
         for s, part in enumerate(parts):
             if part is None:
                 continue
+            if s in self._later:
+                self.reserve(s)
             directions[:, s], alive[:, s] = part.directions, part.n - part.zeros
             _scatter(self.counts[:, s].T, group, np.stack([part.n, alive[:, s], part.norm, part.norm2], axis=1))
             _scatter(self.sums[0, s], group, part.total)

@@ -7,13 +7,14 @@ CPU is seen as a numpy array without a copy; one on an accelerator is reduced th
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from isoscope.core.compiled import compiled
 
 Floats = NDArray[np.float64]
 Block = Any
@@ -114,16 +115,6 @@ def block_sums(x: Block, mask: Block | None = None, *, directions_only: bool = F
 
 
 @lru_cache(maxsize=1)
-def compiled() -> Callable[..., tuple[np.ndarray, Floats]] | None:
-    """The sums in one pass, where numba is installed."""
-    try:
-        from isoscope.statistics.kernel_fused import fused
-    except (ImportError, RuntimeError):  # no numba, or no folder in which it may keep what it compiled
-        return None
-    return fused
-
-
-@lru_cache(maxsize=1)
 def _libraries() -> Any:
     import scipy.linalg  # noqa: F401  it brings a BLAS of its own, which must be there to be found
     from threadpoolctl import ThreadpoolController
@@ -138,9 +129,10 @@ def one_thread() -> Any:
 
 def _tiles(x: Block, weight: Block, like: dict[str, Any], directions_only: bool) -> tuple[Block, Floats, Floats, Floats]:
     """‖x‖² by point, Σu, Σx and Σu² by segment: tile by tile, each tile read from memory once."""
-    one_pass = compiled() if isinstance(x, np.ndarray) and x.dtype == np.float32 and x.shape[1] >= LONG else None
+    own = isinstance(x, np.ndarray) and x.dtype == np.float32 and x.shape[1] >= LONG
+    one_pass = compiled("isoscope.statistics.kernel_fused") if own else None
     if one_pass is not None:
-        norm2, sums = one_pass(x, weight, TINY)
+        norm2, sums = one_pass.fused(x, weight, TINY)
         sums[1:] *= not directions_only
         return norm2, sums[0], sums[1], sums[2]
     g, t, d = x.shape

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.kernel import Floats
+from isoscope.statistics.neighbours import distinct
 from isoscope.statistics.sample import Sample
 
 NEIGHBOURS = 64
@@ -48,16 +48,9 @@ class DistinctPoints:
     @classmethod
     def of(cls, sample: Sample) -> DistinctPoints:
         """Those of a sample; one with NaN or infinity is refused."""
-        given = sample.points
-        bad = int((~np.isfinite(given)).any(1).sum())
-        if bad:
-            raise IsoscopeError(f"{bad} of {len(given)} points hold NaN or infinity, and have no neighbours; remove or mend them first.")
-        rows = np.ascontiguousarray(given + np.float32(0))  # the two zeros differ in their bytes
-        keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
-        kept = np.sort(np.unique(keys, return_index=True)[1])
-        owner = np.unique(sample.unit[kept], return_inverse=True)[1]
-        mean = rows[kept].mean(0, dtype=np.float64)
-        return cls((rows[kept] - mean).astype(np.float32), owner, len(given) - len(kept))
+        kept = distinct(sample.points)
+        points, owner = sample.points[kept], np.unique(sample.unit[kept], return_inverse=True)[1]
+        return cls((points - points.mean(0, dtype=np.float64)).astype(np.float32), owner, len(sample) - len(kept))
 
     @property
     def n(self) -> int:
@@ -127,7 +120,7 @@ def _top(matrix: Floats) -> tuple[Floats, Floats]:
 def nearest(points: np.ndarray, rows: np.ndarray, k: int, owner: np.ndarray) -> np.ndarray:
     """(len(rows), k) the nearest neighbours of some of the points in other documents than their own, in the order of their numbers.
 
-    What `isoscope.statistics.neighbours` finds for all points with `apart`, for those asked about alone. The points must be centred.
+    All distances are looked at, in float64, of those points alone that are asked about. The points must be centred.
     """
     n, asked = len(points), points[rows].astype(np.float64)
     squares = np.empty((len(rows), n))
@@ -244,47 +237,50 @@ Measured = tuple[Floats, Floats]
 """A shape (2,) on average, and the influence (n, 2) of each point on it."""
 
 
-def compare(distinct: DistinctPoints, d: int, within: Callable[[np.ndarray], Measured], said: str) -> Comparison:
+def compare(points: DistinctPoints, d: int, within: Callable[[np.ndarray], Measured], said: str) -> Comparison:
     """What `within` gives for the points, and for their controls."""
-    if distinct.duplicates:
-        said += f", {distinct.duplicates} duplicates left out"
-    value, influence = within(distinct.points)
+    if points.duplicates:
+        said += f", {points.duplicates} duplicates left out"
+    value, influence = within(points.points)
     return Comparison(
-        n=distinct.n,
+        n=points.n,
         d=d,
         value=value,
-        error=distinct.standard_error(influence),
-        effective=distinct.effective,
-        gaussian=np.array([within(control)[0] for control in gaussians(distinct.points)]),
-        shuffled=within(shuffled(distinct.points))[0],
-        whole=shape(distinct.points).values,
+        error=points.standard_error(influence),
+        effective=points.effective,
+        gaussian=np.array([within(control)[0] for control in gaussians(points.points)]),
+        shuffled=within(shuffled(points.points))[0],
+        whole=shape(points.points).values,
         said=said,
     )
 
 
-_known: WeakKeyDictionary[Sample, Comparison | str] = WeakKeyDictionary()
+def attempted(make: Callable[[Sample], Comparison], cloud: Cloud) -> Comparison | str:
+    """What is made of a cloud's sample, or why it cannot be."""
+    try:
+        return make(cloud.drawn)
+    except IsoscopeError as error:
+        return str(error)
 
 
 def local_comparison(cloud: Cloud) -> Comparison | str:
     """The neighbourhoods of a cloud's sample against their controls, computed once; or why there are none."""
-    sample = cloud.drawn
-    if sample not in _known:
-        try:
-            _known[sample] = _local(sample)
-        except IsoscopeError as error:
-            _known[sample] = str(error)
-    return _known[sample]
+    return cloud.shared(_compared)
+
+
+def _compared(cloud: Cloud) -> Comparison | str:
+    return attempted(_local, cloud)
 
 
 def _local(sample: Sample) -> Comparison:
-    distinct, k = DistinctPoints.of(sample), NEIGHBOURS
-    if distinct.n <= k:
-        raise IsoscopeError(f"a neighbourhood of {k} points needs at least {k + 1} distinct points; there are {distinct.n}")
-    if distinct.owner.max() == 0:
+    sampled, k = DistinctPoints.of(sample), NEIGHBOURS
+    if sampled.n <= k:
+        raise IsoscopeError(f"a neighbourhood of {k} points needs at least {k + 1} distinct points; there are {sampled.n}")
+    if sampled.owner.max() == 0:
         raise IsoscopeError("all points are of one document, and neighbours are sought in others; measure more documents")
-    rows = np.arange(min(CENTRES, distinct.n))
+    rows = np.arange(min(CENTRES, sampled.n))
     said = f"{k} neighbours of {len(rows)} points"
-    return compare(distinct, sample.d, lambda points: neighbourhoods(points, rows, k, distinct.owner), said)
+    return compare(sampled, sample.d, lambda points: neighbourhoods(points, rows, k, sampled.owner), said)
 
 
 def local_number(cloud: Cloud, measure: str) -> Number:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.statistics.attention import ATTENTION_PARTS, AttentionCloud
 from isoscope.statistics.cloud import Cloud
+from isoscope.statistics.declared import Declared
 from isoscope.statistics.kernel import one_thread
 from isoscope.statistics.matrix import cloud_of
 
@@ -40,7 +40,7 @@ def fits(name: str, reads: tuple[str, ...], points: Any) -> None:
         raise IsoscopeError(f"{name} needs {missing[0].replace('_', ' and ')}, which were not kept of this attention.")
 
 
-class Metric:
+class Metric(Declared):
     """A metric: call it with a matrix (n, d), or with a `Cloud`; the result is a float that knows its interval and its null.
 
     Metrics of attention take an `AttentionCloud`.
@@ -57,22 +57,14 @@ class Metric:
         at_least: int = 2,
         on_request: bool = False,
     ) -> None:
-        self.name: str = function.__name__
-        self.title, self.reads, self.wants, self.range, self.at_least = title, reads, wants, range, at_least
-        self.on_request = on_request
+        super().__init__(function, title=title, on_request=on_request)
+        self.reads, self.wants, self.range, self.at_least = reads, wants, range, at_least
         self._function = function
-        self.__doc__ = inspect.cleandoc(function.__doc__ or "")
-        self.__name__, self.__module__, self.__wrapped__ = function.__name__, function.__module__, function
 
     @property
     def about(self) -> str:
         """`points` or `attention`."""
         return about(self.reads)
-
-    @property
-    def summary(self) -> str:
-        """What the number means, in one sentence."""
-        return (self.__doc__ or "").split("\n\n")[0].replace("\n", " ")
 
     def available(self, cloud: Measured) -> bool:
         """Whether the cloud kept what this metric must have."""
@@ -90,9 +82,6 @@ class Metric:
             return Number(np.nan, n=cloud.n, d=cloud.d, note=f"needs at least {self.at_least} points")
         with one_thread() if cloud.d <= ALONE else contextlib.nullcontext():
             return self._function(cloud)
-
-    def __repr__(self) -> str:
-        return f"<metric {self.name}>"
 
 
 def metric(
@@ -117,24 +106,17 @@ def metric(
     return lambda function: Metric(function, reads=reads, range=range, title=title, wants=wants, at_least=at_least, on_request=on_request)
 
 
-class Series:
+class Series(Declared):
     """What is not one number: a function from a cloud to x, y and weight."""
 
     def __init__(self, function: Callable[[Any], Curve], *, reads: tuple[str, ...], title: str, on_request: bool = False) -> None:
-        self.name: str = function.__name__
-        self.title, self.reads, self.on_request, self._function = title, reads, on_request, function
-        self.__doc__ = inspect.cleandoc(function.__doc__ or "")
-        self.__name__, self.__module__, self.__wrapped__ = function.__name__, function.__module__, function
+        super().__init__(function, title=title, on_request=on_request)
+        self.reads, self._function = reads, function
 
     @property
     def about(self) -> str:
         """`points` or `attention`."""
         return about(self.reads)
-
-    @property
-    def summary(self) -> str:
-        """What the curve shows, in one sentence."""
-        return (self.__doc__ or "").split("\n\n")[0].replace("\n", " ")
 
     def available(self, cloud: Measured) -> bool:
         """Whether the cloud kept what this series must have."""

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import lru_cache
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
+from isoscope.core.compiled import compiled
 from isoscope.core.errors import IsoscopeError
 from isoscope.statistics import neighbours_plain
 from isoscope.statistics.kernel import Floats, one_thread
@@ -46,10 +46,15 @@ class Neighbours:
     """(n, k) which of the distinct points they are; of equally near ones the first."""
     kept: np.ndarray
     """(n,) which of the given points the distinct ones are: the first of each set of equal ones."""
-    duplicates: int
-    """Points left out because an equal one came before them."""
+    owner: np.ndarray
+    """(m,) which of the distinct points each of the given ones is."""
     again: int = 0
     """Points of which rounding left a doubt, and which were searched for a second time."""
+
+    @property
+    def duplicates(self) -> int:
+        """Points left out because an equal one came before them."""
+        return len(self.owner) - len(self.kept)
 
 
 def neighbours(
@@ -57,7 +62,6 @@ def neighbours(
     k: int,
     *,
     reach: int | None = None,
-    apart: np.ndarray | None = None,
     threads: int | None = None,
     progress: Callable[[int], None] = lambda rows: None,
 ) -> Neighbours:
@@ -66,29 +70,30 @@ def neighbours(
     Args:
         points: (m, d) numbers.
         k: neighbours that every point must have.
-        reach: as many as this are found where every point has so many.
-        apart: (m,) labels; neighbours are points of another label.
+        reach: as many as this are found where there are so many points.
         threads: as many as BLAS has now if None.
         progress: is told of rows that are done, which add up to the distinct points.
     """
     points, stretch = _stored(points)
-    kept, largest = _distinct(points)
+    kept, owner, largest = _distinct(points)
     n = len(kept)
     if n < k + 1:
         raise IsoscopeError(f"{k} neighbours of each point need at least {k + 1} distinct points; there are {n}.")
-    labels = np.zeros(0, dtype=np.int32)
-    most = n - 1
-    if apart is not None:
-        codes, sizes = np.unique(np.asarray(apart)[kept], return_inverse=True, return_counts=True)[1:]
-        labels, most = codes.astype(np.int32), n - int(sizes.max())
-        if most < k:
-            raise IsoscopeError(f"Some points have fewer than {k} neighbours in other documents; measure more documents.")
-    k = max(k, min(reach or k, most))
+    k = max(k, min(reach or k, n - 1))
     with one_thread() as blas:
-        search = _Search(points, kept, labels, k, largest, threads or _had(blas))
+        search = _Search(points, kept, k, largest, threads or _had(blas))
         search.all_pairs(progress)
         again = search.settle()
-    return Neighbours(np.sqrt(search.squares) * stretch, search.chosen, kept, len(points) - n, again)
+    return Neighbours(np.sqrt(search.squares) * stretch, search.chosen, kept, owner, again)
+
+
+def distinct(points: np.ndarray) -> np.ndarray:
+    """Which of the points (m, d) are the first of each set of equal ones, in the given order; NaN and infinity are refused.
+
+    >>> distinct(np.array([[0.0, 1.0], [2.0, 1.0], [-0.0, 1.0]])).tolist()
+    [0, 1]
+    """
+    return _distinct(_stored(points)[0])[0]
 
 
 def _had(blas: Any) -> int:
@@ -114,8 +119,8 @@ def _stored(points: np.ndarray) -> tuple[np.ndarray, float]:
     return np.ldexp(points, -exponent), float(np.ldexp(1.0, exponent))
 
 
-def _distinct(points: np.ndarray) -> tuple[np.ndarray, float]:
-    """The first of each set of equal points, in the given order, and the largest absolute value."""
+def _distinct(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """The first of each set of equal points, in the given order; which of these each point is; and the largest absolute value."""
     wide = points.dtype == np.float64
     word, whole = (np.uint64, 64) if wide else (np.uint32, 32)
     factors = np.random.default_rng(0).integers(2**64, size=points.shape[1], dtype=np.uint64, endpoint=False) | np.uint64(1)
@@ -127,17 +132,18 @@ def _distinct(points: np.ndarray) -> tuple[np.ndarray, float]:
         raise IsoscopeError(f"{bad} of {len(points)} points hold NaN or infinity, and have no neighbours; remove or mend them first.")
     order = np.argsort(hashes, kind="stable")
     same = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
-    equal = np.zeros(len(points), dtype=bool)
+    first = np.arange(len(points))
     if len(same):
         starts = np.flatnonzero(np.diff(same, prepend=-2) > 1)
         for run in np.split(same, starts[1:]):  # points of one hash: almost always equal ones
             members = order[run[0] : run[-1] + 2]
             while len(members) > 1:
                 alike = (points[members] == points[members[0]]).all(1)
-                equal[members[alike][1:]] = True
+                first[members[alike]] = members[0]
                 members = members[~alike]
     largest = float(np.array([sizes.max(initial=0)], np.uint64).astype(word).view(points.dtype)[0])
-    return np.flatnonzero(~equal), largest
+    kept, owner = np.unique(first, return_inverse=True)
+    return kept, owner, largest
 
 
 def rounding(d: int) -> float:
@@ -155,22 +161,17 @@ def spare(k: int, d: int) -> int:
     return 3 + d // 1024 + k // 8
 
 
-@lru_cache(maxsize=1)
 def passes() -> Any:
     """The passes over the data: compiled where numba is installed."""
-    try:
-        from isoscope.statistics import neighbours_fused
-    except (ImportError, RuntimeError):  # no numba, or no folder in which it may keep what it compiled
-        return neighbours_plain
-    return neighbours_fused
+    return compiled("isoscope.statistics.neighbours_fused") or neighbours_plain
 
 
 class _Search:
     """The candidates of all points, and what was decided by them."""
 
-    def __init__(self, points: np.ndarray, kept: np.ndarray, labels: np.ndarray, k: int, largest: float, threads: int) -> None:
+    def __init__(self, points: np.ndarray, kept: np.ndarray, k: int, largest: float, threads: int) -> None:
         n, d = len(kept), points.shape[1]
-        self.points, self.kept, self.labels, self.threads = points, kept, labels, threads
+        self.points, self.kept, self.threads = points, kept, threads
         middle = np.median(points[kept[:: -(-n // 65)]].astype(np.float64), axis=0)  # far points would draw a mean away from the others
         self.scale = 2.0 ** np.floor(np.log2(SPAN / (2 * max(largest, 1e-300) * max(d, 1) ** 0.5)))
         self.x, self.half = np.empty((n, d), np.float32), np.empty(n)
@@ -230,7 +231,7 @@ class _Search:
                 with ExitStack() as held:
                     for block in sorted({at // ROWS for part in tile for at in range(part.start, part.stop, LEAF)}):
                         held.enter_context(locks[block])
-                    passes().offer(products, rows.start, columns.start, self.lowered, self.limit, self.scores, self.indices, self.labels)
+                    passes().offer(products, rows.start, columns.start, self.lowered, self.limit, self.scores, self.indices)
                 offered.append(products.size if rows != columns else products.size // 2)
 
             return work
@@ -273,18 +274,8 @@ class _Search:
                 ours = self.x[rows]
                 for columns in _cut(0, n, COLUMNS):
                     products = _products(ours, self.x[columns], buffer)
-                    passes().reconsider(
-                        products,
-                        rows,
-                        columns.start,
-                        self.lowered,
-                        needed[at],
-                        self.labels,
-                        self.points,
-                        self.kept,
-                        self.squares,
-                        self.chosen,
-                    )
+                    found = (self.points, self.kept), (self.squares, self.chosen)
+                    passes().reconsider(products, rows, columns.start, self.lowered, needed[at], *found[0], *found[1])
 
             return work
 

@@ -78,14 +78,13 @@ def _next_above(row: Any, theirs: Any, limits: Any, own: Any, mine: Any, begin: 
 
 
 @_exact
-def offer(products: Any, first: int, second: int, lowered: Any, limit: Any, scores: Any, indices: Any, labels: Any) -> None:
+def offer(products: Any, first: int, second: int, lowered: Any, limit: Any, scores: Any, indices: Any) -> None:
     """Offer the pairs of a block of products, once each, to the candidates of their rows and of their columns.
 
     The block starts at row `first` and column `second`; of a pair that is in it twice, or of a point with itself, nothing is taken.
     """
     columns, m = products.shape[1], scores.shape[1]
     theirs, limits = lowered[second : second + columns], limit[second : second + columns]
-    told_apart = labels.shape[0] > 0
     for r in range(products.shape[0]):
         i = first + r
         row, own, mine = products[r], lowered[i], limit[i]
@@ -95,8 +94,6 @@ def offer(products: Any, first: int, second: int, lowered: Any, limit: Any, scor
                 for_row, for_column = row[c] - theirs[c], row[c] - own
                 if for_row > mine or for_column > limits[c]:
                     j = second + c
-                    if told_apart and labels[i] == labels[j]:
-                        continue
                     if for_row > mine:
                         mine = _replace_worst(scores, indices, i, m, for_row, j)
                     if for_column > limits[c]:
@@ -155,13 +152,11 @@ def refine(
 
 
 @_exact
-def reconsider(
-    products: Any, rows: Any, second: int, lowered: Any, needed: Any, labels: Any, points: Any, kept: Any, squares: Any, chosen: Any
-) -> None:
+def reconsider(products: Any, rows: Any, second: int, lowered: Any, needed: Any, points: Any, kept: Any, squares: Any, chosen: Any) -> None:
     """The nearest of a few rows among the columns of a block whose products do not rule them out, by direct differences."""
     for r in range(rows.shape[0]):
         i = rows[r]
         for c in range(products.shape[1]):
             j = second + c
-            if products[r, c] - lowered[j] >= needed[r] and i != j and not (labels.shape[0] > 0 and labels[i] == labels[j]):
+            if products[r, c] - lowered[j] >= needed[r] and i != j:
                 _insert(squares[i], chosen[i], _squared(points[kept[i]], points[kept[j]]), j)

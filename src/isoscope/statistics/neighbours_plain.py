@@ -41,7 +41,6 @@ def offer(
     limit: np.ndarray,
     scores: np.ndarray,
     indices: np.ndarray,
-    labels: np.ndarray,
 ) -> None:
     """Offer the pairs of a block of products, once each, to the candidates of their rows and of their columns.
 
@@ -49,8 +48,6 @@ def offer(
     """
     rows, columns = (np.arange(at, at + size) for at, size in zip((first, second), products.shape, strict=True))
     taken = rows[:, None] < columns
-    if len(labels):
-        taken &= labels[rows, None] != labels[columns]
     for block, mask, own, others in ((products, taken, rows, columns), (products.T, taken.T, columns, rows)):
         offered = np.where(mask, block - lowered[others], np.float32(-np.inf))
         some = np.flatnonzero((offered > limit[own, None]).any(1))
@@ -100,7 +97,6 @@ def reconsider(
     second: int,
     lowered: np.ndarray,
     needed: np.ndarray,
-    labels: np.ndarray,
     points: np.ndarray,
     kept: np.ndarray,
     squares: Floats,
@@ -109,8 +105,5 @@ def reconsider(
     """The nearest of a few rows among the columns of a block whose products do not rule them out, by direct differences."""
     columns = np.arange(second, second + products.shape[1])
     for r, i in enumerate(rows):
-        possible = (products[r] - lowered[columns] >= needed[r]) & (columns != i)
-        if len(labels):
-            possible &= labels[columns] != labels[i]
-        found = columns[possible]
+        found = columns[(products[r] - lowered[columns] >= needed[r]) & (columns != i)]
         _insert(squares[i], chosen[i], _squared(points, kept[i], kept[found]), found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -12,6 +11,7 @@ import numpy as np
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.statistics.cloud import Cloud
+from isoscope.statistics.declared import Declared
 from isoscope.statistics.kernel import Floats
 
 BLOCKS = 6
@@ -30,24 +30,6 @@ class Level:
     whole: int  # documents of the layer's own sample
     n: int
     d: int
-
-
-def top_part(values: Floats) -> Floats:
-    """λ₁/Σλ over the last axis, as `top_share` has it.
-
-    >>> float(top_part(np.array([3.0, 1.0])))
-    0.75
-    """
-    return np.asarray(values[..., 0] / values.sum(-1))
-
-
-def top_part_linear(values: Floats) -> Floats:
-    """σ₁/Σσ over the last axis, as `top_share_linear` has it.
-
-    >>> float(top_part_linear(np.array([9.0, 1.0])))
-    0.75
-    """
-    return np.asarray(np.sqrt(values[..., 0]) / np.sqrt(values).sum(-1))
 
 
 def bulge(shares: Floats) -> Floats:
@@ -81,7 +63,7 @@ def shared_documents(units: Iterable[np.ndarray]) -> np.ndarray:
     return reduce(np.intersect1d, units)
 
 
-class Profile:
+class Profile(Declared):
     """A number of a whole stack: call it with {layer: cloud} of its hidden states; layer 0, which enters the first block, is left out.
 
     Its interval is a bootstrap over documents with the *same* draws in every layer, so that what moves all layers together
@@ -101,16 +83,8 @@ class Profile:
         title: str,
         on_request: bool = False,
     ) -> None:
-        self.name: str = function.__name__
-        self.title, self.range, self.on_request = title, range, on_request
-        self._of, self._function = of, function
-        self.__doc__ = inspect.cleandoc(function.__doc__ or "")
-        self.__name__, self.__module__, self.__wrapped__ = function.__name__, function.__module__, function
-
-    @property
-    def summary(self) -> str:
-        """What the number means, in one sentence."""
-        return (self.__doc__ or "").split("\n\n")[0].replace("\n", " ")
+        super().__init__(function, title=title, on_request=on_request)
+        self.range, self._of, self._function = range, of, function
 
     def available(self, cloud: object) -> bool:
         """Whether a layer's cloud kept what this profile must have."""
@@ -127,15 +101,10 @@ class Profile:
 
     def level(self, cloud: Cloud, documents: np.ndarray | None = None) -> Level:
         """What is kept of one layer, with draws of these documents, or of all that its sample has."""
-        value = float(cloud.spectral(self._of))
         own = np.unique(cloud.drawn.unit) if cloud.has("sample") else np.empty(0, np.uint64)
         chosen = own if documents is None else documents
-        found = cloud.resampled(documents=None if np.array_equal(own, chosen) else chosen) if len(own) else None
-        moved = None
-        if found is not None and found[0].sum() > 0:
-            with np.errstate(invalid="ignore", divide="ignore"):  # of few documents a draw may be one of them, again and again
-                moved = np.asarray(self._of(found[1]) - self._of(found[0]))
-        return Level(value, moved, chosen, len(own), cloud.n, cloud.d)
+        moved = cloud.spectral_moves(self._of, documents=None if np.array_equal(own, chosen) else chosen)
+        return Level(cloud.spectral_value(self._of), moved, chosen, len(own), cloud.n, cloud.d)
 
     def over(self, levels: Mapping[int, Level], last: int) -> Number:
         """The number of a stack whose last block is `last`, from what was kept of each of its layers."""
@@ -156,9 +125,6 @@ class Profile:
         low, high = 2 * value - np.nanquantile(self._function(values + drawn), [0.975, 0.025])
         low, high = max(min(float(low), value), self.range[0]), min(max(float(high), value), self.range[1])
         return Number(value, n=n, d=d, low=low, high=high, note=note)
-
-    def __repr__(self) -> str:
-        return f"<profile {self.name}>"
 
 
 def _draws(levels: list[Level]) -> tuple[Floats | None, str]:

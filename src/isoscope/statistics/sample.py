@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from isoscope.statistics.kernel import Block, namespace
 
 Hashes = NDArray[np.uint64]
+MOVED = 256
+"""Points that are moved at a time."""
 
 
 def mix(x: Hashes) -> Hashes:
@@ -98,8 +100,9 @@ class Sample:
         free, moved = np.flatnonzero(~stays[: self.k]), self.k + np.flatnonzero(stays[self.k :])
         if self.k:
             self._limit = self._columns[0][order[-1]]
-        for column in self._columns:
-            column[free] = column[moved]
+        for at in range(0, len(free), MOVED):
+            for column in self._columns:
+                column[free[at : at + MOVED]] = column[moved[at : at + MOVED]]
         self._held = len(order)
 
     def _column(self, i: int) -> np.ndarray:

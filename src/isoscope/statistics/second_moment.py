@@ -37,6 +37,7 @@ class SecondMoment:
         self._matrix: Floats | None = None  # Σ(x−c)(x−c)ᵀ, right of the diagonal as long as it is not whole
         self._whole = True
         self._room: Floats | None = None
+        self._later = False  # whether the room is to be taken with the first vector
         self.step = 0.0  # the relative rounding step of the products, the coarsest there was
 
     @property
@@ -54,9 +55,10 @@ class SecondMoment:
     def outer(self, matrix: Floats) -> None:
         self._matrix, self._whole = matrix, True
 
-    def reserve(self) -> None:
-        """Take the memory of the matrix now, so that a long run that begins does not end for lack of it."""
-        if self._matrix is None:
+    def reserve(self, *, when_used: bool = False) -> None:
+        """Take the memory of the matrix now, or with the first vector: a long run that begins must not end for lack of it."""
+        self._later = when_used and not self.n
+        if self._matrix is None and not self._later:
             self._room = np.empty((self.d, self.d))
             self._room.fill(0.0)  # written, and so really there
             held, self.held, self.n = self.held, [], 0
@@ -66,6 +68,8 @@ class SecondMoment:
     def update(self, x: Block, drop: np.ndarray | None = None) -> None:
         """Add the rows of x, shape (m, d), float32 or float64; those numbered in `drop` are left out."""
         gone = 0 if drop is None else len(drop)
+        if self._later and len(x) > gone:
+            self.reserve()
         if self._matrix is None and self.n + len(x) - gone <= self.d:
             rows = x if isinstance(x, np.ndarray) else x.cpu().numpy()
             self._hold(rows if drop is None else np.delete(rows, drop, axis=0))

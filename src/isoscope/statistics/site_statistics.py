@@ -26,15 +26,14 @@ class SiteStatistics:
         self.sample: Sample | None = Sample(d, sample) if sample else None
 
     def reserve(self) -> None:
-        """Take now what many points will take: the sample, and the matrices of the body, where most of them lie."""
+        """Take now what many points will take: the sample, and the matrices of the body; those of other slices as soon as they are used."""
         for number, name in enumerate(self.names):
-            if slices.base(name) != slices.BODY:
-                continue
+            later = slices.base(name) != slices.BODY
             for part in (self.moments[number].second, self.moments[number].cosine):
                 if part is not None:
-                    part.reserve()
+                    part.reserve(when_used=later)
             if self.groups is not None:
-                self.groups.reserve(number)
+                self.groups.reserve(number, when_used=later)
         if self.sample is not None:
             self.sample.reserve()
 

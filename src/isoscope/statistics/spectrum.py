@@ -12,6 +12,8 @@ from isoscope.statistics.second_moment import SecondMoment
 
 DRAWS = 200
 """Bootstrap draws of documents."""
+ROWS = 1024
+"""Points of a sample that are held in float64 at a time."""
 
 
 @dataclass
@@ -76,11 +78,15 @@ class Spectrum:
         if len(documents) < 3:
             return None
         order = np.argsort(owner, kind="stable")
-        along = (points[order] - self.mean) @ self.vectors
+        along, vectors = np.empty((len(points), self.size)), np.ascontiguousarray(self.vectors)
+        for at in range(0, len(points), ROWS):
+            np.matmul(points[order[at : at + ROWS]] - self.mean, vectors, out=along[at : at + ROWS])
         starts = np.searchsorted(owner[order], np.arange(len(documents)))
-        firsts = along if len(documents) == len(along) else np.add.reduceat(along, starts)
-        along = along**2
-        squares = along if len(documents) == len(along) else np.add.reduceat(along, starts)
+        if len(documents) == len(along):
+            firsts, squares = along, along**2
+        else:
+            firsts = np.add.reduceat(along, starts)
+            squares = np.add.reduceat(np.square(along, out=along), starts)
         counts = np.bincount(owner).astype(np.float64)
         weights = np.random.default_rng(seed).multinomial(len(documents), np.full(len(documents), 1 / len(documents)), size=DRAWS)
         weights = np.concatenate([np.ones((1, len(documents))), weights])
@@ -88,6 +94,24 @@ class Spectrum:
         values = weights @ squares / total - self.centred * (weights @ firsts / total) ** 2
         values = np.maximum(values, 0.0)
         return values[0], values[1:]
+
+
+def top_part(values: Floats) -> Floats:
+    """λ₁/Σλ over the last axis.
+
+    >>> float(top_part(np.array([3.0, 1.0])))
+    0.75
+    """
+    return np.asarray(values[..., 0] / values.sum(-1))
+
+
+def top_part_linear(values: Floats) -> Floats:
+    """σ₁/Σσ over the last axis, σ = √λ.
+
+    >>> float(top_part_linear(np.array([9.0, 1.0])))
+    0.75
+    """
+    return np.asarray(np.sqrt(values[..., 0]) / np.sqrt(values).sum(-1))
 
 
 def entropy(weights: Floats) -> Floats:

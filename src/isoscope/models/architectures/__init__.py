@@ -1,4 +1,4 @@
-"""Architectures written here, because transformers does not have them: VAN, CharacterBERT, MANTa-LM."""
+"""Architectures written here, because transformers does not have them: VAN, CharacterBERT, MANTa-LM, and what `isoscope train` trains."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ def register() -> dict[str, Any]:
     import transformers
 
     from isoscope.models.architectures import character_bert, manta_lm, van
+    from isoscope.training.network import SmallTransformer
 
-    bases: list[Any] = [van.VanModel, character_bert.CharacterBertModel, manta_lm.MantaModel]
+    bases: list[Any] = [van.VanModel, character_bert.CharacterBertModel, manta_lm.MantaModel, SmallTransformer]
     heads: list[tuple[Any, Any]] = [
         (transformers.AutoModelForImageClassification, van.VanForImageClassification),
         (transformers.AutoModelForPreTraining, character_bert.CharacterBertForPreTraining),

@@ -33,6 +33,8 @@ def image_processor(folder: Any, config: Any, source: dict[str, Any]) -> Any:
 class PlainProcessor:
     """The shorter side to the model's size, the centre cut out, channels normalised."""
 
+    mean, sd = MEAN, SD
+
     def __init__(self, side: int) -> None:
         self.side = side
 
@@ -44,7 +46,7 @@ class PlainProcessor:
         wide, high = (max(self.side, round(length * scale)) for length in images.size)
         left, top = (wide - self.side) // 2, (high - self.side) // 2
         small = images.resize((wide, high), Image.Resampling.BICUBIC).crop((left, top, left + self.side, top + self.side))
-        pixels = (np.asarray(small, dtype=np.float32) / 255 - MEAN) / SD
+        pixels = (np.asarray(small, dtype=np.float32) / 255 - self.mean) / self.sd
         return {"pixel_values": pixels.transpose(2, 0, 1)[None].astype(np.float32)}
 
 

@@ -1,0 +1,30 @@
+"""A number of every layer over the steps of a training, a line a layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from isoscope.drawing.training import by_seed, layer_colour, over_seeds, over_training, panel_title, step_panel
+
+
+def layer_panels(rows: pd.DataFrame, shown: dict[str, tuple[str, str]], *, thin: bool = False, dashed: tuple[str, ...] = ()) -> list[Any]:
+    """A panel a suite and metric: its title, and what its axis is called.
+
+    The first seed is drawn strong; of the others the range from the least to the greatest, or `thin`, each as a line of its own.
+    `dashed`: the metrics whose null is drawn too.
+    """
+    rows = by_seed(over_training(rows))
+    panels = []
+    for line in rows["line"].drop_duplicates():
+        for metric, (title, y) in shown.items():
+            own = rows[rows["line"].eq(line) & rows["metric"].eq(metric)]
+            if own.empty:
+                continue
+            null = "null" if metric in dashed and own["null"].notna().any() else None
+            drawn = own if thin else own[own["look"].eq("strong")]
+            spread = None if thin else over_seeds(own, "layer")
+            words, look = panel_title(str(line), title, rows), layer_colour(own["layer"])
+            panels.append(step_panel(drawn, title=words, y=y, by="layer", look=look, spread=spread, dashed=null))
+    return panels

@@ -1,0 +1,230 @@
+"""The way of a sweep through its checkpoints: each is fetched, one ahead of the other, looked at, measured, and deleted if asked."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from isoscope.core.errors import IsoscopeError
+from isoscope.engine.ledger import Ledger
+from isoscope.engine.measure import Given, cell_identity, measure_model
+from isoscope.engine.options import Options
+from isoscope.engine.progress import Progress
+from isoscope.models.audit import Seen, faults, hashes
+from isoscope.models.hub import HubName
+from isoscope.models.reference import ModelReference, resolve
+from isoscope.models.suite import Checkpoint, Suite
+from isoscope.models.suites.hub import commit_of, forget, in_cache, is_missing, is_out_of_reach
+from isoscope.store.cell import key_of
+from isoscope.store.run import Run
+
+
+@dataclass(frozen=True)
+class Stop:
+    """One checkpoint of a sweep, and its suite."""
+
+    suite: Suite
+    checkpoint: Checkpoint
+
+    @property
+    def hub(self) -> HubName | None:
+        """Its name on the hub, if that is where it is from."""
+        return None if Path(self.checkpoint.spec).expanduser().exists() else HubName.parse(self.checkpoint.spec)
+
+    def named(self, reference: ModelReference) -> ModelReference:
+        """The checkpoint as a part of its suite."""
+        return dataclasses.replace(reference, name=self.suite.name, step=self.checkpoint.step, seed=self.checkpoint.seed)
+
+    def __str__(self) -> str:
+        return self.suite.at(self.checkpoint.seed, self.checkpoint.step)
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A checkpoint that is here, and the hashes of its weights."""
+
+    reference: ModelReference
+    tensors: str
+    matrices: str
+
+
+class Course:
+    """The way through all checkpoints: fetch (one ahead), measure, delete. Without sources they are loaded and not measured."""
+
+    def __init__(self, run: Run, options: Options, given: Given | None, *, delete: bool, progress: Progress) -> None:
+        self.run, self.options, self.given, self.delete, self.progress = run, options, given, delete, progress
+        self.ledger = Ledger(run.path)
+        self.measured = 0
+        self.problems: list[str] = []
+        self._finished: list[dict[str, Any]] = []  # manifests of what the run held when it started
+        self._used: list[tuple[Stop, str]] = []  # with the commit
+
+    def go(self, suites: list[Suite]) -> None:
+        """Measure what is not measured yet."""
+        self.run.prepare()
+        stops = [Stop(suite, checkpoint) for suite in suites for checkpoint in suite.checkpoints]
+        self._finished = [cell.manifest for cell in self.run.cells()]
+        left = [stop for stop in stops if not self._is_done(stop)]
+        self._used = [(stop, revision) for stop in stops if stop not in left and (revision := self._revision(stop))]
+        self.measured = len(stops) - len(left)
+        if self.measured:
+            self.progress.note(f"{self.measured} of {len(stops)} checkpoints are measured already.")
+        started = time.monotonic()
+        with self.progress.bar("checkpoints", len(stops), "done") as bar, _one_bar():
+            bar.advance(self.measured)
+            for i, (stop, future) in enumerate(self._fetched(left)):
+                done = "done" if self._visit(stop, future) else "left out"
+                ahead = (time.monotonic() - started) / (i + 1) * (len(left) - i - 1)
+                self.progress.note(f"{stop}: {done}, {i + 1} of {len(left)}, about {_duration(ahead)} left")
+                bar.advance()
+
+    def judge(self, suites: list[Suite]) -> list[str]:
+        """What is wrong with the suites; it is kept in the run too."""
+        said = []
+        for suite in suites:
+            found = faults(suite, self.ledger.seen(suite))
+            self.ledger.judge(suite, found)
+            said += found
+        return said
+
+    def _is_done(self, stop: Stop) -> bool:
+        """Whether a checkpoint of the hub was measured with these options, so that it need not be downloaded; of others the key says it."""
+        if stop.hub is None:
+            return False
+        revision = self._revision(stop)
+        if revision is None or (commit_of(stop.hub) or revision) != revision:
+            return False
+        if self.given is None:
+            return True
+        place = {"suite": stop.suite.name, "step": stop.checkpoint.step, "seed": stop.checkpoint.seed}
+        return any(
+            self._same(stop, manifest)
+            for manifest in self._finished
+            if manifest["identity"].get("checkpoint") == place and manifest["columns"]["revision"] == revision
+        )
+
+    def _revision(self, stop: Stop) -> str | None:
+        return self.ledger.revision(stop.suite, stop.checkpoint)
+
+    def _same(self, stop: Stop, manifest: dict[str, Any]) -> bool:
+        """Whether a cell of this checkpoint is what would be measured now."""
+        from isoscope.models.family import families
+
+        assert self.given is not None
+        weights, family = manifest["identity"]["weights"], manifest["columns"]["family"]
+        known = stop.named(ModelReference(stop.checkpoint.spec, "", Path(), None, False, manifest["columns"]["revision"], weights))
+        source = self.given.of_modality(stop.suite.name, families()[family].source)
+        return self.run.cell(key_of(cell_identity(known, source, self.options)), self.options.keep) is not None
+
+    def _fetched(self, stops: list[Stop]) -> Iterator[tuple[Stop, Future[Fetched]]]:
+        """Each checkpoint once it is here, the next one on its way; between two nothing is on its way, and what was used may go."""
+        future = self._start(stops[0]) if stops else None
+        for i, stop in enumerate(stops):
+            assert future is not None
+            current = future
+            error = current.exception()  # waits
+            self._clear(keep=None if error else current.result().reference.revision)
+            future = self._start(stops[i + 1]) if i + 1 < len(stops) else None
+            yield stop, current
+        self._clear(keep=None)
+
+    def _start(self, stop: Stop) -> Future[Fetched]:
+        if stop.hub is not None and not in_cache(stop.hub):
+            self.ledger.claim(stop.checkpoint.spec)
+        return _in_background(lambda: _fetch(stop.checkpoint))
+
+    def _visit(self, stop: Stop, future: Future[Fetched]) -> bool:
+        """Measure a checkpoint, or remember why not."""
+        try:
+            fetched = future.result()
+        except IsoscopeError as error:
+            if not is_missing(error) and is_out_of_reach(error):
+                raise
+            return self._leave_out(stop, error)
+        reference = stop.named(fetched.reference)
+        self._used.append((stop, reference.revision))
+        seen = Seen(stop.checkpoint.seed, stop.checkpoint.step, fetched.tensors, fetched.matrices)
+        if self.given is not None:  # before there is a cell, so that none is without it
+            self.ledger.see(stop.suite, stop.checkpoint, reference.revision, seen)
+        try:
+            self._use(reference)
+        except IsoscopeError as error:
+            # What every checkpoint would say (no such device, data of another kind, a full disk) is said at once.
+            if (self.given is not None and not self.measured) or is_out_of_reach(error):
+                raise
+            return self._leave_out(stop, error)
+        self.ledger.see(stop.suite, stop.checkpoint, reference.revision, seen)
+        self.measured += 1
+        return True
+
+    def _use(self, reference: ModelReference) -> None:
+        if self.given is not None:
+            measure_model(self.run, reference, self.given.for_model(reference, self.options), self.options, Progress(quiet=True))
+            return
+        from isoscope.models.load import load
+
+        o = self.options
+        load(reference, device="cpu", trust_remote_code=o.trust_remote_code, allow_partial=o.allow_partial)
+
+    def _leave_out(self, stop: Stop, error: IsoscopeError) -> bool:
+        self.problems.append(str(error))
+        self.progress.note(f"{stop}: {error}")
+        self.ledger.see(stop.suite, stop.checkpoint, "", Seen(stop.checkpoint.seed, stop.checkpoint.step, problem=str(error)))
+        return False
+
+    def _clear(self, keep: str | None) -> None:
+        """Delete what was downloaded here and is not needed any more; `keep` is the commit that comes next, which may be the same."""
+        for stop, commit in self._used if self.delete else []:
+            if stop.hub is not None and commit != keep and self.ledger.claimed(stop.checkpoint.spec):
+                forget(stop.hub, commit)
+                self.ledger.release(stop.checkpoint.spec)
+        self._used = [(stop, commit) for stop, commit in self._used if commit == keep]
+
+
+def _fetch(checkpoint: Checkpoint) -> Fetched:
+    reference = resolve(checkpoint.spec)
+    return Fetched(reference, *((reference.weights,) * 2 if reference.gguf else hashes(reference.folder)))
+
+
+def _in_background(act: Callable[[], Fetched]) -> Future[Fetched]:
+    """In a thread that does not outlive the process: an interrupted sweep ends at once."""
+    future: Future[Fetched] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(act())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    return future
+
+
+@contextlib.contextmanager
+def _one_bar() -> Iterator[None]:
+    """Without the hub's own bars: that of the checkpoints is enough."""
+    from huggingface_hub import utils
+
+    before = utils.are_progress_bars_disabled()  # type: ignore[attr-defined]
+    if not before:
+        utils.disable_progress_bars()  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        if not before:
+            utils.enable_progress_bars()  # type: ignore[attr-defined]
+
+
+def _duration(seconds: float) -> str:
+    """
+    >>> _duration(42), _duration(600), _duration(9000)
+    ('42 s', '10 min', '2.5 h')
+    """
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

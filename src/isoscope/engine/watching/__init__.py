@@ -1,0 +1,1 @@
+"""Watching the geometry of a model while somebody else's loop trains it."""

@@ -1,0 +1,50 @@
+"""What a training says of itself, beside the geometry: loss, learning rate, gradients, collapse."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pandas as pd
+
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked, tidy
+from isoscope.core.version import __version__
+from isoscope.engine.module_pass import STACK
+from isoscope.store.cell import key_of, manifest_of
+from isoscope.store.run import Run
+
+EXPERIMENT = "watch"
+
+
+class Diary:
+    """The numbers of a training by step: one cell of the run, written anew as it grows."""
+
+    def __init__(self, run: Run, columns: dict[str, Any], start: int) -> None:
+        self._run, self._columns = run, columns
+        self._identity = {"experiment": EXPERIMENT, "version": 1, "model": columns["model"], "seed": columns["seed"], "shard": [0, 1]}
+        self._key = key_of(self._identity)
+        before = run.cell(self._key)
+        rows = tidy([], TABLE_COLUMNS) if before is None else before.rows()
+        self._earlier = rows[rows["step"].le(start).fillna(False).astype(bool)]  # a resumed training goes on from there
+        self._rows: list[dict[str, object]] = []
+        self._written = 0
+
+    def add(self, step: int, metric: str, value: float, *, kind: str = "hidden", layer: int | None = None, note: str = "") -> None:
+        """One number of a step; without a layer it is of the whole stack."""
+        spec = json.dumps({"experiment": EXPERIMENT, "isoscope": __version__} | ({"note": note} if note else {}), sort_keys=True)
+        where = {"step": step, "stack": STACK, "kind": kind, "layer": layer, "policy": "all"}
+        self._rows.append(self._columns | where | {"metric": metric, "value": value, "spec": spec})
+
+    def at(self, step: int) -> pd.DataFrame:
+        """The numbers of one step."""
+        return tidy([row for row in self._rows if row["step"] == step], TABLE_COLUMNS)
+
+    def write(self, until: int) -> None:
+        """Put what is new into the run, up to the last step that has a cell: a page shows a model as it is at its last step."""
+        rows = [row for row in self._rows if isinstance(step := row["step"], int) and step <= until]
+        if len(rows) > self._written:
+            table = stacked([self._earlier, tidy(rows, TABLE_COLUMNS)], TABLE_COLUMNS)
+            spec = {"experiment": EXPERIMENT, "isoscope": __version__}
+            manifest = manifest_of(self._identity, self._columns, spec, "rows")
+            self._run.write(self._key, manifest, table, tidy([], SERIES_COLUMNS), None, replace=True)
+            self._written = len(rows)

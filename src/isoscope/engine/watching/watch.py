@@ -1,0 +1,222 @@
+"""`isoscope.watch`: the geometry of a model every so many steps of anybody's training loop, which it leaves as it is."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from isoscope.core.errors import IsoscopeError, IsoscopeWarning, nearest
+from isoscope.core.table import TABLE_COLUMNS, tidy
+from isoscope.engine.module_pass import Feed, ModulePass, call
+from isoscope.engine.options import OF_A_MODULE, options_from
+from isoscope.engine.results import Results
+from isoscope.engine.watching.collapse import Alarm, Limits
+from isoscope.engine.watching.diary import Diary
+from isoscope.engine.watching.loggers import Logger, loggers, named_values
+from isoscope.engine.watching.probe import LEAN, Probe
+from isoscope.engine.watching.projections import gradient_norms
+from isoscope.engine.watching.untouched import same_chance, untouched, watched
+from isoscope.store.run import Run
+
+
+class Watch:
+    """Watch a model that is being trained: a context in which `step()` is called after each step of the optimiser.
+
+    Args:
+        model: a `torch.nn.Module`, wrapped by DDP or `torch.compile` or not.
+        every: measure after so many steps; also before the first and after the last.
+        data: the probe: a batch as the model is called with it (a tensor, a tuple of arguments, a dict of them), or a list of batches.
+            It is copied, and every watched step measures the same.
+        out: the run's folder, for `isoscope report` to read at any time.
+        optimizer: where given, the learning rate and the gradients of queries and keys are taken just before each watched step of it.
+        log: `tensorboard`, or an object with `log(step, values)` and `close()`, or several.
+        name: what the table calls the model; by default its class.
+        seed: the training's, for the table.
+        start: the number of the step before the first, where training is resumed.
+        feed: `feed(module, batch)` runs a batch; by default the module is called with it.
+        blocks: the paths of the model's blocks, as in `layers.*`; by default the largest repeated structure.
+        limits: when to warn of collapse: `rank`, `cosine`, `entropy`.
+        options: as of `isoscope.measure` with a module: `layers`, `taps`, `sample`, `keep`, …
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        every: int = 100,
+        data: Any = None,
+        out: str | Path = "isoscope-run",
+        *,
+        optimizer: Any = None,
+        log: str | Logger | Iterable[str | Logger] | None = None,
+        name: str | None = None,
+        seed: int | None = None,
+        start: int = 0,
+        feed: Feed | None = None,
+        blocks: str | None = None,
+        limits: Mapping[str, float] | None = None,
+        **options: Any,
+    ) -> None:
+        for option in options:
+            if option not in OF_A_MODULE:
+                raise IsoscopeError(f"There is no option {option!r} of a watch{nearest(option, list(OF_A_MODULE)) or '.'}")
+        if not isinstance(every, int) or every < 1:
+            raise IsoscopeError(f"every is the number of steps from one measurement to the next, 1 or more; got {every!r}.")
+        self.module, self.active = watched(model)
+        self.every, self.at, self.seed = every, start, seed
+        self.name = name or type(self.module).__name__
+        self.seconds = 0.0
+        """How long all looks at the model have taken."""
+        self.warnings: list[str] = []
+        """What was said of collapse."""
+        self._run, self._alarm = Run(out), Alarm(Limits.of(limits))
+        self._gradients: dict[tuple[str, int], float] = {}
+        self._rate: float | None = None
+        self._asked = False
+        self._loss: float | Tensor | None = None
+        self._measured: int | None = None
+        self._written = start
+        self._told: set[str] = set()
+        self._hook: Any = None
+        self._loggers: list[Logger] = []
+        with same_chance():
+            one = ModulePass(self.module, self.name, options_from(LEAN | options), feed or call, blocks)
+            self._probe = Probe(one, data, attention_is_asked_for="taps" in options)
+            if self.active:
+                self._run.prepare()
+                self._diary = Diary(self._run, one.columns(None, seed=seed), start)
+                self._loggers = loggers(log, self._run.path)
+        if self.active and optimizer is not None:
+            self._hook = _hooked(optimizer, self.before_step)
+
+    def __enter__(self) -> Self:
+        if self.active and self._measured is None:
+            try:
+                self._measure()
+            except BaseException:
+                self.close()
+                raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None and self.active and self._measured != self.at:
+            self._measure()
+        self.close()
+
+    def before_step(self, optimizer: Any = None) -> None:
+        """Between the backward pass and the step of the optimiser: what is gone afterwards. `watch(optimizer=…)` sees to it."""
+        self._asked = True
+        if self._due(self.at + 1):
+            self._gradients = gradient_norms(self._probe.projections)
+            self._rate = None if optimizer is None else float(optimizer.param_groups[0]["lr"])
+
+    def step(self, loss: float | Tensor | None = None, *, step: int | None = None) -> None:
+        """A step of the optimiser was taken; `step` is its number where the loop has one."""
+        self.at = self.at + 1 if step is None else step
+        self._loss = loss.detach() if isinstance(loss, Tensor) else loss
+        if self._due(self.at):
+            self._measure()
+
+    def _due(self, step: int) -> bool:
+        """Whether a multiple of `every` was reached since the last look; a loop may count by more than one."""
+        return self.active and step // self.every > (self._measured or 0) // self.every
+
+    def note(self, step: int, **numbers: float) -> None:
+        """Put numbers of the training into the run and the loggers, whether the step is watched or not."""
+        if self.active:
+            for name, value in numbers.items():
+                self._diary.add(step, name, float(value))
+            with same_chance():
+                self._tell(step, {f"training/{name}": float(value) for name, value in numbers.items()})
+
+    def results(self) -> Results:
+        """What was measured so far."""
+        return Results(self._run.path)
+
+    def close(self) -> None:
+        """Write what is left and let go of the model."""
+        if self._hook is not None:
+            self._hook.remove()
+            self._hook = None
+        said: dict[str, str] = {}
+        if self.active:
+            self._keep_diary(said)
+        for logger in self._loggers:
+            logger.close()
+        self._loggers = []
+        for what, words in said.items():
+            self._warn(what, words)
+
+    def _measure(self) -> None:
+        """One watched step. Only the first may fail: later ones say so, and training goes on."""
+        started, step = time.monotonic(), self.at
+        said: dict[str, str] = {}
+        with untouched(self.module):
+            try:
+                rows = self._probe.look(self._run, step, self.seed)
+                self._written = step
+            except (IsoscopeError, torch.OutOfMemoryError) as error:
+                if self._measured is None:
+                    raise
+                said["unmeasured"] = f"Step {step} was not measured: {error}"
+                rows = tidy([], TABLE_COLUMNS)
+            said |= self._probe.said
+            self._training(step)
+            self._measured = step
+            for one in self._alarm.see(step, rows):
+                kind = "attention" if one.kind == "entropy" else "hidden"
+                self._diary.add(step, f"collapse_{one.kind}", one.value, kind=kind, layer=one.layer, note=one.words)
+                said[one.kind] = one.words
+            self._tell(step, named_values(rows) | named_values(self._diary.at(step)))
+            self._keep_diary(said)
+        self.seconds += time.monotonic() - started
+        for what, words in said.items():
+            self._warn(what, words)
+
+    def _training(self, step: int) -> None:
+        """What the training itself says of a step."""
+        gradients = self._gradients
+        if not self._asked and self._measured is not None:  # no optimiser was given: what gradients there are now
+            gradients = gradient_norms(self._probe.projections)
+        for (kind, layer), value in gradients.items():
+            self._diary.add(step, "gradient_norm", value, kind=kind, layer=layer, note=self._probe.projections[kind, layer][0].note)
+        if self._rate is not None:
+            self._diary.add(step, "learning_rate", self._rate)
+        if self._loss is not None:
+            self._diary.add(step, "training_loss", float(self._loss))
+        self._gradients, self._rate, self._loss = {}, None, None
+
+    def _keep_diary(self, said: dict[str, str]) -> None:
+        """Write what training says; a full disk is no reason to stop it."""
+        try:
+            self._diary.write(self._written)
+        except IsoscopeError as error:
+            said["unwritten"] = str(error)
+
+    def _tell(self, step: int, values: dict[str, float]) -> None:
+        for logger in self._loggers:
+            logger.log(step, values)
+
+    def _warn(self, kind: str, words: str) -> None:
+        """Say something once."""
+        if kind not in self._told:
+            self._told.add(kind)
+            self.warnings.append(words)
+            warnings.warn(words, IsoscopeWarning, stacklevel=2)
+
+
+def _hooked(optimizer: Any, before: Callable[[Any], None]) -> Any:
+    """Have `before` called at each step of an optimiser, or of the one that accelerate has wrapped."""
+    plain = getattr(optimizer, "optimizer", optimizer)
+    if not isinstance(plain, torch.optim.Optimizer):
+        raise IsoscopeError(f"optimizer is a torch.optim.Optimizer; got {type(optimizer).__name__}.")
+    return plain.register_step_pre_hook(lambda *_: before(plain))
+
+
+watch = Watch

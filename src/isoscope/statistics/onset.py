@@ -1,0 +1,212 @@
+"""What changes over a training, by how much, and when it begins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from isoscope.statistics.kernel import Floats
+
+PART = 0.1
+"""A change has begun where this part of it is done."""
+LEVEL = 0.05
+NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number and its 95 % interval; `note` says over what, or why there is none."""
+
+    value: float
+    low: float = NAN
+    high: float = NAN
+    note: str = ""
+
+
+def student(values: ArrayLike, bounds: tuple[float, float] = (-math.inf, math.inf)) -> Estimate:
+    """The mean of independent values and Student's 95 % interval of it, within bounds; no interval of a single one.
+
+    >>> found = student([1.0, 2.0, 3.0])
+    >>> found.value, round(found.low, 3), round(found.high, 3)
+    (2.0, -0.484, 4.484)
+    """
+    from scipy.special import stdtrit
+
+    known = np.asarray(values, dtype=np.float64)
+    known = known[np.isfinite(known)]
+    n, mean = len(known), float(known.mean()) if len(known) else NAN
+    if n < 2:
+        return Estimate(mean)
+    half = float(stdtrit(n - 1, 1 - LEVEL / 2)) * float(known.std(ddof=1)) / math.sqrt(n)
+    return Estimate(mean, max(mean - half, bounds[0]), min(mean + half, bounds[1]))
+
+
+@dataclass(frozen=True)
+class Track:
+    """One number at the steps of one seed, in their order, with its interval over documents at each."""
+
+    steps: Floats
+    values: Floats
+    low: Floats
+    high: Floats
+
+    @property
+    def change(self) -> Estimate:
+        """The last less the first; its interval takes the two for independent, and so is too wide where they share their documents."""
+        halves = (self.high - self.low) / 2
+        value, half = float(self.values[-1] - self.values[0]), math.hypot(halves[0], halves[-1])
+        return Estimate(value, value - half, value + half, "over documents")
+
+
+def change(tracks: Sequence[Track]) -> Estimate:
+    """The change from the first to the last step, over seeds; of one seed over documents."""
+    if len(tracks) == 1:
+        return tracks[0].change
+    found = student([track.values[-1] - track.values[0] for track in tracks])
+    return Estimate(found.value, found.low, found.high, f"over {len(tracks)} seeds")
+
+
+def direction(found: Estimate) -> str:
+    """`up` or `down` where the whole interval says so, else `undecided`.
+
+    >>> direction(Estimate(1.0, 0.5, 1.5)), direction(Estimate(-1.0, -2.0, 0.1))
+    ('up', 'undecided')
+    """
+    return "up" if found.low > 0 else "down" if found.high < 0 else "undecided"
+
+
+def onset(track: Track) -> Estimate:
+    """The first step at which a tenth of the change from the first to the last step is done.
+
+    NaN where the intervals of the first and of the last step overlap: what does not change has no onset. The interval is over documents:
+    from the first step whose interval reaches the tenth to the first that lies beyond it.
+
+    >>> track = Track(np.array([0, 10, 20, 30]), *np.array([[0, 0.5, 6, 10], [0, 0.2, 5, 9], [0, 1.2, 7, 11.0]]))
+    >>> onset(track).value, onset(track).low, onset(track).high
+    (20.0, 10.0, 20.0)
+    """
+    v, low, high = track.values, track.low, track.high
+    total = v[-1] - v[0]
+    if len(v) < 3 or not np.isfinite(v).all():
+        return Estimate(NAN, note="needs three steps or more")
+    bounded = np.isfinite(low).all() and np.isfinite(high).all()
+    if total == 0 or (bounded and low[-1] <= high[0] and low[0] <= high[-1]):
+        return Estimate(NAN, note="no change beyond chance")
+    near, far = (low, high) if total > 0 else (high, low)
+    at, early, late = (_first((curve - v[0]) / total >= PART) for curve in (v, far, near))
+    ends = (float(track.steps[early]), float(track.steps[late])) if bounded else (NAN, NAN)
+    return Estimate(float(track.steps[at]), ends[0], ends[1], "over documents")
+
+
+def _first(reached: np.ndarray) -> int:
+    """The first place, from the second step on, where it is reached; the last step where it never is."""
+    places = np.flatnonzero(reached[1:])
+    return int(places[0]) + 1 if len(places) else len(reached) - 1
+
+
+def onset_over_seeds(tracks: Sequence[Track]) -> Estimate:
+    """The onset over seeds: mean and Student's interval of ln(1 + step), as steps are spread evenly on that scale; of one seed its own."""
+    each = [onset(track) for track in tracks]
+    known = [one for one in each if math.isfinite(one.value)]
+    if len(known) < 2:
+        return known[0] if known else (each[0] if each else Estimate(NAN, note="needs three steps or more"))
+    found = student(np.log1p([one.value for one in known]))
+    last = float(max(track.steps[-1] for track in tracks))
+    at, low, high = (min(max(round(math.expm1(x), 9), 0.0), last) for x in (found.value, found.low, found.high))
+    return Estimate(at, low, high, f"over {len(known)} of {len(tracks)} seeds")
+
+
+@dataclass(frozen=True)
+class Precedence:
+    """The part of heads whose drift begins before their sharpening, 0.5 where neither comes first; p of the sign test."""
+
+    value: float
+    low: float
+    high: float
+    p: float
+    units: int
+    verdict: str
+    note: str
+
+
+def precedence(drift: Floats, sharpening: Floats) -> Precedence:
+    """Which begins first? `drift` and `sharpening` are onsets (seeds, heads); NaN where there is none.
+
+    Of one seed the units are its heads, without those that begin at the same step (Clopper–Pearson's interval, sign test). Of several the
+    units are the seeds: Student's interval of the part of heads, ties counted half, and a sign test over seeds.
+
+    >>> found = precedence(np.full((1, 8), 10.0), np.full((1, 8), 20.0))
+    >>> found.value, round(found.p, 4), found.verdict
+    (1.0, 0.0078, 'drift first')
+    """
+    known = np.isfinite(drift) & np.isfinite(sharpening)
+    first = np.where(known, np.sign(np.where(known, sharpening - drift, 0)) / 2 + 0.5, NAN)
+    seeds = [row[np.isfinite(row)] for row in first]
+    seeds = [row for row in seeds if len(row)]
+    tied = sum(int((row == 0.5).sum()) for row in seeds)
+    note = f"{sum(len(row) for row in seeds)} heads with both onsets, {tied} at the same step"
+    if not seeds:
+        return Precedence(NAN, NAN, NAN, NAN, 0, "undecided", note)
+    if len(seeds) == 1:
+        apart = seeds[0][seeds[0] != 0.5]
+        wins, n = int(apart.sum()), len(apart)
+        value, (low, high) = wins / n if n else 0.5, clopper_pearson(wins, n)
+    else:
+        shares = np.array([row.mean() for row in seeds])
+        wins, n = int((shares > 0.5).sum()), int((shares != 0.5).sum())
+        found = student(shares, (0.0, 1.0))
+        value, low, high = found.value, found.low, found.high
+    said = "drift first" if low > 0.5 else "sharpening first" if high < 0.5 else "undecided"
+    return Precedence(value, low, high, sign_test(wins, n), len(seeds) if len(seeds) > 1 else n, said, note)
+
+
+def later(ones: Sequence[Floats], others: Sequence[Floats]) -> tuple[Estimate, float]:
+    """How often one of `ones` begins after one of `others`, ties counted half, with p; an array of onsets a seed.
+
+    Over several seeds with both, Student's interval and a sign test over seeds; of one, Mann and Whitney's p over heads and no interval.
+
+    >>> later([np.array([4.0, 8.0])], [np.array([1.0, 4.0])])[0].value
+    0.875
+    """
+    from scipy.stats import mannwhitneyu
+
+    pairs = [(a[np.isfinite(a)], b[np.isfinite(b)]) for a, b in zip(ones, others, strict=True)]
+    pairs = [(a, b) for a, b in pairs if len(a) and len(b)]
+    each = [float((np.sign(a[:, None] - b[None]) / 2 + 0.5).mean()) for a, b in pairs]
+    if not each:
+        return Estimate(NAN), NAN
+    if len(each) == 1:
+        return Estimate(each[0]), float(mannwhitneyu(*pairs[0]).pvalue)
+    return student(each, (0.0, 1.0)), sign_test(sum(x > 0.5 for x in each), sum(x != 0.5 for x in each))
+
+
+def clopper_pearson(wins: int, n: int) -> tuple[float, float]:
+    """The exact 95 % interval of a part, `wins` of n.
+
+    >>> [round(x, 4) for x in clopper_pearson(5, 5)]
+    [0.4782, 1.0]
+    """
+    from scipy.special import betaincinv
+
+    low = float(betaincinv(wins, n - wins + 1, LEVEL / 2)) if wins else 0.0
+    high = float(betaincinv(wins + 1, n - wins, 1 - LEVEL / 2)) if wins < n else 1.0
+    return low, high
+
+
+def sign_test(wins: int, n: int, *, one_sided: bool = False) -> float:
+    """p of `wins` of n where each is won with chance ½; two-sided unless told.
+
+    >>> sign_test(5, 5, one_sided=True), sign_test(8, 8)
+    (0.03125, 0.0078125)
+    """
+    if not n:
+        return 1.0
+
+    def at_least(k: int) -> float:
+        return float(sum(math.comb(n, i) for i in range(k, n + 1)) / 2**n)
+
+    return at_least(wins) if one_sided else min(1.0, 2 * at_least(max(wins, n - wins)))

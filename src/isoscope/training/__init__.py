@@ -1,0 +1,1 @@
+"""Small networks trained here, checkpoint by checkpoint: where there are no public ones to measure along a training."""

@@ -1,0 +1,104 @@
+"""What is trained, on what, and for how long: the recipes, and every choice that one may change."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from isoscope.core.errors import IsoscopeError, nearest
+
+OBJECTIVES = ("next", "masked", "classes")
+LEVELS = ("characters", "subwords")
+NORMS = ("pre", "post")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A training. Of text the mask and the objective make three cells that are twins: same weights at first, same windows of text."""
+
+    name: str
+    about: str
+    modality: str
+    objective: str
+    causal: bool = False
+    norm: str = "pre"
+    rotary: bool = True
+    level: str = "characters"
+    width: int = 96
+    layers: int = 6
+    heads: int = 3
+    expansion: int = 2
+    length: int = 128
+    batch: int = 16
+    steps: int = 800
+    rate: float = 2e-3
+    warmup: int = 50
+    decay: float = 0.01
+    masked: float = 0.15
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("norm", NORMS), ("level", LEVELS), ("objective", OBJECTIVES)):
+            value = getattr(self, name)
+            if value not in allowed:
+                raise IsoscopeError(f"--{name} takes {' or '.join(allowed)}; got {value!r}{nearest(value, list(allowed)) or '.'}")
+        for name in ("width", "layers", "heads", "expansion", "batch", "steps"):
+            if getattr(self, name) < 1:
+                raise IsoscopeError(f"--{name} must be at least 1; got {getattr(self, name)}.")
+        if self.length < 2:
+            raise IsoscopeError(f"--length must be at least 2; got {self.length}.")
+        if self.width % self.heads:
+            raise IsoscopeError(f"--width must be a multiple of --heads; got {self.width} and {self.heads}.")
+        if not self.rate > 0:
+            raise IsoscopeError(f"--rate must be above 0; got {self.rate:g}.")
+        if self.objective == "next" and not self.causal:
+            raise IsoscopeError("Predicting what comes next needs a causal mask: a network that sees both sides would see the answer.")
+
+    def identity(self) -> dict[str, Any]:
+        """What determines the weights, beside data and seed."""
+        return {name: value for name, value in asdict(self).items() if name != "about"}
+
+    def with_(self, **changes: Any) -> Recipe:
+        """The same with some choices made otherwise; None leaves one as it is."""
+        return replace(self, **{name: value for name, value in changes.items() if value is not None})
+
+
+RECIPES = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe("causal-text", "a decoder: causal mask, the next symbol", "text", "next", causal=True),
+        Recipe("masked-text", "an encoder: sees both sides, hidden symbols", "text", "masked"),
+        Recipe("causal-masked-text", "their twin: causal mask, hidden symbols", "text", "masked", causal=True),
+        Recipe(
+            "images",
+            "a vision Transformer: which class, or which photograph, a crop of 32 × 32 is of",
+            "images",
+            "classes",
+            rotary=False,
+            length=64,
+        ),
+        Recipe("speech", "a speech encoder: hidden frames of 10 ms", "speech", "masked", length=128),
+    )
+}
+
+
+def recipe(name: str) -> Recipe:
+    """The recipe of this name.
+
+    >>> recipe("causal-text").causal
+    True
+    """
+    if name not in RECIPES:
+        raise IsoscopeError(
+            f"There is no recipe called {name!r}{nearest(name, list(RECIPES)) or '; there are ' + ', '.join(RECIPES) + '.'}"
+        )
+    return RECIPES[name]
+
+
+def grid(steps: int) -> list[int]:
+    """Steps at which a checkpoint is written: 0 and 1, 2, 5, 10, … up to the last.
+
+    >>> grid(60)
+    [0, 1, 2, 5, 10, 20, 50, 60]
+    """
+    found = [0, *(digit * 10**power for power in range(9) for digit in (1, 2, 5))]
+    return [step for step in found if step < steps] + [steps]

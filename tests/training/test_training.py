@@ -1,0 +1,162 @@
+"""`isoscope train`: the same weights each time, whatever happens in between, and networks that learn."""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from isoscope.core.errors import IsoscopeError
+from isoscope.engine.training import numbers, run_training
+from isoscope.sources import open_source
+from isoscope.training.data import MASK, data_for
+from isoscope.training.loop import network_for
+from isoscope.training.recipe import RECIPES, grid, recipe
+
+SMALL = {"width": 32, "heads": 1, "layers": 2, "length": 32, "batch": 4}
+TEXT = "It was the best of times, it was the worst of times, it was the age of wisdom, it was the age of foolishness. "
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "corpus.txt"
+    path.write_text("\n\n".join(f"{TEXT}{i}" for i in range(60)), "utf-8")
+    return str(path)
+
+
+def weights(suite, seed=0):
+    return {path.parent.name: path.read_bytes() for path in sorted((suite / f"seed-{seed}").glob("step-*/model.safetensors"))}
+
+
+def small(name, out, data, **more):
+    return run_training(name, out, data, threads=1, quiet=True, **(SMALL | {"steps": 12} | more))
+
+
+def test_trained_twice_has_equal_checkpoints(corpus, tmp_path):
+    first, second = (weights(small("causal-text", tmp_path / name, corpus, seeds="0-1")) for name in "ab")
+    assert list(first) == ["step-0", "step-1", "step-10", "step-12", "step-2", "step-5"]
+    assert first == second
+    assert weights(tmp_path / "a", 1) != first
+
+
+def test_stopped_and_resumed_has_equal_checkpoints(corpus, tmp_path):
+    whole = weights(small("masked-text", tmp_path / "whole", corpus))
+    small("masked-text", tmp_path / "cut", corpus, stop=7)
+    assert "step-10" not in weights(tmp_path / "cut")
+    assert (tmp_path / "cut" / "seed-0" / "resume.safetensors").exists()
+    assert weights(small("masked-text", tmp_path / "cut", corpus)) == whole
+    assert not (tmp_path / "cut" / "seed-0" / "resume.safetensors").exists()
+    assert (tmp_path / "cut/seed-0/loss.csv").read_text() == (tmp_path / "whole/seed-0/loss.csv").read_text()
+
+
+def test_killed_at_any_instant_and_run_again_has_equal_checkpoints(corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr("isoscope.training.loop.SAVE_EVERY", 0.0)
+    command = (
+        "import isoscope.training.loop as loop; loop.SAVE_EVERY = 0.0\n"
+        "from isoscope.engine.training import run_training\n"
+        f"run_training('causal-text', {str(tmp_path / 'cut')!r}, {corpus!r}, threads=1, quiet=True, steps=60, **{SMALL!r})"
+    )
+    process = subprocess.Popen([sys.executable, "-c", command], env=os.environ | {"OMP_NUM_THREADS": "1"})
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "cut/seed-0/step-5").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "cut/seed-0/step-60").exists()
+    whole = weights(small("causal-text", tmp_path / "whole", corpus, steps=60))
+    assert weights(small("causal-text", tmp_path / "cut", corpus, steps=60)) == whole
+
+
+def test_twins_begin_with_the_same_weights_and_windows(corpus):
+    texts = [recipe(name).with_(**SMALL) for name in ("causal-text", "masked-text", "causal-masked-text")]
+    made = [data_for(one, open_source(corpus)) for one in texts]
+    states = [network_for(one, data, 3).state_dict() for one, data in zip(texts, made, strict=True)]
+    for name, tensor in states[0].items():
+        assert all(torch.equal(tensor, other[name]) for other in states[1:]), name
+    shown = [data.batch(np.random.default_rng([3, 1]))[0]["input_ids"] for data in made]
+    hidden = shown[1] != shown[0]
+    assert torch.equal(shown[1], shown[2])
+    assert 0.08 < hidden.float().mean() < 0.3
+    assert (shown[1][hidden] == made[1].tokenizer.convert_tokens_to_ids(MASK)).float().mean() > 0.5
+
+
+def test_a_causal_network_does_not_see_what_comes_next(corpus):
+    for name, sees in (("causal-text", False), ("masked-text", True)):
+        one = recipe(name).with_(**SMALL)
+        data = data_for(one, open_source(corpus))
+        network = network_for(one, data, 0)
+        ids = data.batch(np.random.default_rng(0))[0]["input_ids"]
+        changed = ids.clone()
+        changed[:, 20:] = 5
+        before, after = (network(input_ids=given).logits for given in (ids, changed))
+        assert torch.allclose(before[:, :20], after[:, :20], atol=1e-6) is not sees
+
+
+def test_items_that_are_held_out_are_not_trained_on(tmp_path):
+    (tmp_path / "t.txt").write_text("\n\n".join(("z" * 50 if i % 20 == 0 else "abcd" * 12) for i in range(60)), "utf-8")
+    data = data_for(recipe("causal-text").with_(**SMALL), open_source(str(tmp_path / "t.txt")))
+    z = data.tokenizer.convert_tokens_to_ids("z")
+    drawn = [data.batch(np.random.default_rng(i))[0]["input_ids"] for i in range(50)]
+    assert not any((ids == z).any() for ids in drawn)
+    assert (data.batch(np.random.default_rng(0), held_out=True)[0]["input_ids"] == z).any()
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_learns_from_what_comes_with_isoscope(name, tmp_path):
+    suite = run_training(name, tmp_path / name, threads=1, quiet=True, steps=60, width=32, heads=1, layers=2, batch=8)
+    held_out = [float(row["held_out"]) for row in csv.DictReader((suite / "seed-0/loss.csv").open()) if row["held_out"]]
+    assert held_out[-1] < 0.95 * held_out[0]
+
+
+@pytest.mark.parametrize(("norm", "level"), [("post", "characters"), ("pre", "subwords")])
+def test_choices_reach_the_network(norm, level, tmp_path):
+    suite = run_training("causal-text", tmp_path / "s", threads=1, quiet=True, steps=1, norm=norm, level=level, **SMALL)
+    state = load_file(suite / "seed-0/step-1/model.safetensors")
+    assert ("first.weight" in state) == (norm == "post")
+    assert (len(state["embedding.weight"]) > 1024) == (level == "subwords")
+
+
+def test_another_recipe_does_not_go_into_the_same_suite(corpus, tmp_path):
+    small("causal-text", tmp_path / "s", corpus, steps=1)
+    with pytest.raises(IsoscopeError, match="was trained with name = causal-text, not masked-text"):
+        small("masked-text", tmp_path / "s", corpus, steps=1)
+
+
+def test_a_loss_that_is_no_number_ends_the_training_and_keeps_its_checkpoints(corpus, tmp_path):
+    with pytest.raises(IsoscopeError, match="lower --rate"):
+        small("causal-text", tmp_path / "s", corpus, rate=1e30, steps=60)
+    assert "step-0" in weights(tmp_path / "s")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"norm": "middle"}, "pre or post"),
+        ({"width": 33, "heads": 2}, "multiple of --heads"),
+        ({"length": 1}, "--length must be at least 2"),
+        ({"steps": 0}, "--steps must be at least 1"),
+        ({"checkpoints": "0,99"}, "asks for step 99"),
+        ({"seeds": "a"}, "--seeds takes whole numbers"),
+        ({"dtype": "float8"}, "--dtype takes"),
+        ({"length": 100_000}, "too little text"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(corpus, tmp_path, changes, said):
+    with pytest.raises(IsoscopeError, match=said):
+        small("causal-text", tmp_path / "s", corpus, **changes)
+
+
+def test_a_misspelt_recipe_names_the_nearest():
+    with pytest.raises(IsoscopeError, match="causal-text"):
+        recipe("causaltext")
+
+
+def test_the_grid_of_steps_and_numbers():
+    assert grid(1000) == [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
+    assert numbers("0-2,2,7", "--seeds") == [0, 1, 2, 7]
