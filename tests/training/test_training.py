@@ -109,7 +109,8 @@ def test_items_that_are_held_out_are_not_trained_on(tmp_path):
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_learns_from_what_comes_with_isoscope(name, tmp_path):
-    suite = run_training(name, tmp_path / name, threads=1, quiet=True, steps=60, width=32, heads=1, layers=2, batch=8)
+    steps = 200 if name == "speech" else 60  # its loss is that of the mean frame for the first fifty
+    suite = run_training(name, tmp_path / name, threads=1, quiet=True, steps=steps, width=32, heads=1, layers=2, batch=8)
     held_out = [float(row["held_out"]) for row in csv.DictReader((suite / "seed-0/loss.csv").open()) if row["held_out"]]
     assert held_out[-1] < 0.95 * held_out[0]
 
@@ -139,6 +140,7 @@ def test_a_loss_that_is_no_number_ends_the_training_and_keeps_its_checkpoints(co
     [
         ({"norm": "middle"}, "pre or post"),
         ({"width": 33, "heads": 2}, "multiple of --heads"),
+        ({"width": 9, "heads": 3}, "even number of dimensions"),
         ({"length": 1}, "--length must be at least 2"),
         ({"steps": 0}, "--steps must be at least 1"),
         ({"checkpoints": "0,99"}, "asks for step 99"),

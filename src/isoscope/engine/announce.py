@@ -12,7 +12,7 @@ from pathlib import Path
 from isoscope.core.errors import IsoscopeError
 from isoscope.statistics.groups import groups_at
 
-M_MMAP_THRESHOLD, LARGE = -3, 1 << 24
+M_MMAP_THRESHOLD, LARGE = -3, 1 << 22
 """A parameter of the GNU C library's malloc, and from how many bytes on a block is large."""
 
 

@@ -69,8 +69,14 @@ MEANINGS: dict[str, str] = {
     "mean_in": f"The mean query or the mean key of a head on {_PROJECTED}.",
     "mean_along": "The coordinate of the mean query or the mean key (y) along each of the first components (x) that all steps share.",
     "_change": "The number at the last step of a training less that at the first.",
+    "training_loss": "The loss of the step, as the training loop gave it.",
+    "learning_rate": "The optimiser's rate at the step.",
+    "gradient_norm": "The norm of the gradient of the weights that make the queries, or the keys, of the layer.",
+    "collapse_rank": "The effective rank of the layer, at a step at which it passed the limit of a watch.",
+    "collapse_cosine": "The mean cosine of the layer, at a step at which it passed the limit of a watch.",
+    "collapse_entropy": "The normalised entropy of the layer's attention, at a step at which it passed the limit of a watch.",
 }
-"""What derived numbers mean, by name or by how a name begins or ends."""
+"""What derived numbers, and those of a watched training, mean, by name or by how a name begins or ends."""
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ class Text:
         ids = [np.asarray(found, np.int64) for found in self.tokenizer(texts, verbose=False)["input_ids"]]
         self.windows = Windows(ids, recipe.length, "text")
         count = len(self.tokenizer)
-        self.config = {"vocab_size": count, "outputs": count, "max_position_embeddings": recipe.length}
+        self.config = {"vocab_size": count, "outputs": count, "max_position_embeddings": recipe.length, "pad_token_id": 0}
 
     def batch(self, rng: np.random.Generator, *, held_out: bool = False) -> Batch:
         """Windows of symbols; of the hidden ones four in five are masked, of the rest half are drawn at random, as BERT has it."""

@@ -36,7 +36,7 @@ class SmallConfig(PreTrainedConfig):
     bands: int = 40
     band_mean: list[float] | tuple[float, ...] = ()
     band_sd: list[float] | tuple[float, ...] = ()
-    pad_token_id: int | None = 0
+    pad_token_id: int | None = None
     initializer_range: float = 0.02
 
     @property

@@ -48,6 +48,8 @@ class Recipe:
             raise IsoscopeError(f"--length must be at least 2; got {self.length}.")
         if self.width % self.heads:
             raise IsoscopeError(f"--width must be a multiple of --heads; got {self.width} and {self.heads}.")
+        if self.rotary and self.width // self.heads % 2:
+            raise IsoscopeError(f"A head needs an even number of dimensions, which are turned in pairs; got {self.width // self.heads}.")
         if not self.rate > 0:
             raise IsoscopeError(f"--rate must be above 0; got {self.rate:g}.")
         if self.objective == "next" and not self.causal:
