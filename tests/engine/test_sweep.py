@@ -147,6 +147,29 @@ def test_what_is_done_is_neither_measured_nor_downloaded_again(whole, hub, text,
     same(table, again.table())
 
 
+def test_interrupted_in_the_middle_it_goes_on_to_the_same_table(whole, hub, text, tmp_path, monkeypatch):
+    """Ctrl-C before the second checkpoint; the first is neither measured nor downloaded again."""
+    measure_model, seen = course.measure_model, []
+
+    def interrupted(run, reference, *given):
+        seen.append(reference.step)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        measure_model(run, reference, *given)
+
+    monkeypatch.setattr(course, "measure_model", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        isoscope.sweep(PYTHIA, text, tmp_path / "run", steps="0,2", delete=True, quiet=True, **FEW)
+    (done,) = {cell.manifest["columns"]["revision"] for cell in Run(tmp_path / "run").cells()}
+    hub.requests.clear()
+    results = isoscope.sweep(PYTHIA, text, tmp_path / "run", steps="0,2", delete=True, quiet=True, **FEW)
+    assert seen == [0, 2, 2]
+    assert not any(done in path for path in hub.weights_of())
+    assert cached(tmp_path) == []
+    same(measured(results.table()), measured(whole.results.table()).query("model == 'org/pythia' and step < 4"))
+
+
+@pytest.mark.slow
 def test_killed_in_the_middle_it_goes_on_to_the_same_table(whole, hub, text, tmp_path):
     """kill -9 of a real process; what was finished is neither measured nor downloaded again, and both faults are told."""
     few = ["--seq-len", 32, "--sample", 0, "--layers", 1, "--threads", 1]

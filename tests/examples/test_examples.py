@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,21 @@ def run(name, folder, *words):
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
+
+
+@pytest.fixture
+def run_here(tmp_path, monkeypatch, capsys):
+    """As `run`, but in this process, which has imported what a training takes seconds to import."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+
+    def lines(name):
+        monkeypatch.setattr(sys, "argv", [f"{name}.py"])
+        capsys.readouterr()
+        runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+        return capsys.readouterr().out.splitlines()
+
+    return lines
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -160,8 +176,8 @@ def watched(lines, *, first):
     return {int(row[0]): [float(word) for word in row[1:]] for row in rows if row[0].isdigit()}, lines[-1]
 
 
-def test_watch_plain(tmp_path):
-    lines = run("watch_plain", tmp_path)
+def test_watch_plain(run_here):
+    lines = run_here("watch_plain")
     assert lines[-1] == "equal weights: True"
     geometry = {int(line.split()[0]): line.split()[1:] for line in lines[2:6]}
     assert sorted(geometry) == [0, 10, 20, 30]
@@ -170,8 +186,8 @@ def test_watch_plain(tmp_path):
     assert geometry[0] != geometry[30]
 
 
-def test_watch_trainer(tmp_path):
-    lines = run("watch_trainer", tmp_path)
+def test_watch_trainer(run_here, tmp_path):
+    lines = run_here("watch_trainer")
     assert lines[-1] == "equal weights: True"
     training, _ = watched(lines, first="metric")
     assert training[10][1:] == [pytest.approx(3e-3 * 16 / 25), pytest.approx(4.1, abs=0.2)]  # linear decay; a loss near ln 64
@@ -181,8 +197,8 @@ def test_watch_trainer(tmp_path):
     assert sorted(set(table["step"])) == [0, 10, 20, 25]
 
 
-def test_watch_lightning(tmp_path):
-    lines = run("watch_lightning", tmp_path)
+def test_watch_lightning(run_here, tmp_path):
+    lines = run_here("watch_lightning")
     assert lines[-1] == "equal weights: True"
     training, _ = watched(lines, first="metric")
     assert training[10][1] == 3e-3
@@ -191,12 +207,11 @@ def test_watch_lightning(tmp_path):
     assert sorted(set(table["step"])) == [0, 10, 20, 25]
 
 
-def test_loggers(tmp_path, monkeypatch):
-    lines = run("loggers", tmp_path)
+def test_loggers(run_here, monkeypatch):
+    lines = run_here("loggers")
     assert [line.split()[0] for line in lines] == ["0", "1", "closed"]
     assert lines[0].count("mean_cosine/hidden_") == 3
     # wandb and trackio are not among the requirements: what is called of either is written down in its place
-    monkeypatch.syspath_prepend(str(EXAMPLES))
     examples = importlib.import_module("loggers")
     for name, logger in (("wandb", examples.WeightsAndBiases), ("trackio", examples.Trackio)):
         called = []

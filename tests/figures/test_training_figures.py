@@ -36,6 +36,12 @@ def specs(one) -> dict[str, dict]:
     return {name: figures[name].draw(*one).to_dict() for name in ORDER}
 
 
+@pytest.fixture(scope="module")
+def no_suites(one) -> list[Tables]:
+    """Tables without a suite: empty, of models that are none, and of one checkpoint."""
+    return [(tidy([], TABLE_COLUMNS), tidy([], SERIES_COLUMNS)), made_table(), one_checkpoint(*one)]
+
+
 def panels(spec: dict) -> list[dict]:
     return spec.get("concat") or [spec]
 
@@ -53,10 +59,8 @@ def test_every_figure_over_steps_is_in_the_order_of_the_page():
 
 
 @pytest.mark.parametrize("name", ORDER)
-def test_without_a_suite_nothing_is_drawn(name, one):
-    assert figures[name].draw(tidy([], TABLE_COLUMNS), tidy([], SERIES_COLUMNS)) is None
-    assert figures[name].draw(*made_table()) is None
-    assert figures[name].draw(*one_checkpoint(*one)) is None
+def test_without_a_suite_nothing_is_drawn(name, no_suites):
+    assert [figures[name].draw(*tables) for tables in no_suites] == [None] * 3
     assert figures[name].caption.endswith(".")
 
 
@@ -117,9 +121,8 @@ def test_seeds_with_few_steps_are_points_and_have_no_line(specs):
     assert shown.groupby("curve")["look"].unique().map(list).to_dict() == {"seed 0": ["strong"], "seed 1": ["points"], "seed 2": ["points"]}
 
 
-def test_the_range_over_seeds_is_a_band_only_where_every_step_has_one(one):
-    spec = figures["training_geometry"].draw(*one).to_dict()
-    assert spec["concat"][0]["layer"][0]["mark"]["type"] == "rule"
+def test_the_range_over_seeds_is_a_band_only_where_every_step_has_one(specs):
+    assert specs["training_geometry"]["concat"][0]["layer"][0]["mark"]["type"] == "rule"
     table, series = made_suite((SUITES[0],), {0: STEPS, 1: STEPS})
     spec = figures["training_geometry"].draw(table, series).to_dict()
     layer = spec["concat"][0]["layer"][0]
