@@ -24,7 +24,7 @@ zoo: $(INSTALLED)
 
 test: $(INSTALLED) check
 	@$(RUN) tools/fetch.py minilm smollm2 whisper
-	$(RUN) -m pytest -n 2 --dist loadfile
+	$(RUN) -m pytest -n 2 --dist loadfile --durations=25
 
 test-all: $(INSTALLED) check
 	@$(RUN) tools/fetch.py --all
