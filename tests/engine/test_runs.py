@@ -199,7 +199,8 @@ def test_sinks_are_split_off_by_their_norm(small_models, texts, tmp_path):
     assert at.loc["sink", "value"] > 10 * at.loc["body-no-sink", "value"]
 
 
-def test_killed_at_ten_random_instants(small_models, texts, tmp_path):
+@pytest.mark.parametrize("times", [3, pytest.param(10, marks=pytest.mark.slow)])
+def test_killed_at_random_instants(times, small_models, texts, tmp_path):
     """kill -9 whenever it likes; then the same command gives the table of an undisturbed run."""
     folder, out = str(small_models("bert")), tmp_path / "run"
     options = {"batch_size": 1, "save_every": 0.0}
@@ -212,7 +213,7 @@ def test_killed_at_ten_random_instants(small_models, texts, tmp_path):
     subprocess.run([sys.executable, "-c", code.replace(str(out), str(tmp_path / "timed"))], check=True, env=environment)
     typical = time.monotonic() - started
     chance = random.Random(0)
-    for _ in range(10):
+    for _ in range(times):
         process = subprocess.Popen([sys.executable, "-c", code], env=environment)
         try:
             process.wait(chance.uniform(0.3, 1.0) * typical)

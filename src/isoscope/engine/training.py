@@ -98,7 +98,7 @@ def sparkline(values: list[float], width: int = 24) -> str:
     """A curve in one line of text.
 
     >>> sparkline([4, 3, 2, 1, 1, 1, 1, 1], width=4)
-    '█▅▁▁'
+    '█▂▁▁'
     """
     parts = [values[i * len(values) // width : max((i + 1) * len(values) // width, i * len(values) // width + 1)] for i in range(width)]
     means = [sum(part) / len(part) for part in parts if part]

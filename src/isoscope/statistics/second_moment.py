@@ -268,5 +268,7 @@ _KEPT: list[Block] = []
 def _scratch(x: Block) -> Block:
     """Room for a block like x, kept from call to call: fresh memory costs more than the subtraction that fills it."""
     if not _KEPT or _KEPT[0].shape[1] != x.shape[1] or len(_KEPT[0]) < len(x) or _KEPT[0].dtype != x.dtype or _KEPT[0].device != x.device:
-        _KEPT[:] = [x.new_empty(x.shape)]
+        xp = namespace(x)
+        with xp.inference_mode(False):  # a tensor made in inference mode could not be written to outside of it
+            _KEPT[:] = [xp.empty(x.shape, dtype=x.dtype, device=x.device)]
     return _KEPT[0][: len(x)]

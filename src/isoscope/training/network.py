@@ -48,8 +48,9 @@ class SmallConfig(PreTrainedConfig):
 @lru_cache(maxsize=8)
 def rotary(length: int, d: int) -> Tensor:
     """(2, length, d/2) cosines and sines of the angles by which positions turn the pairs of a head's d dimensions (Su et al. 2021)."""
-    angles = torch.arange(length)[:, None] * 1000.0 ** -torch.linspace(0, 1, d // 2 + 1)[:-1]
-    return torch.stack([angles.cos(), angles.sin()])
+    with torch.inference_mode(False):  # it is kept, and may be wanted for training next
+        angles = torch.arange(length)[:, None] * 1000.0 ** -torch.linspace(0, 1, d // 2 + 1)[:-1]
+        return torch.stack([angles.cos(), angles.sin()])
 
 
 def turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
