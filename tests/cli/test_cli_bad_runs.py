@@ -97,7 +97,7 @@ def test_a_cell_that_kept_less_gives_way_to_one_that_kept_more(shards, tmp_path)
     assert run.cell(key, "sums") is None
     arrays = pack(more.statistics())
     manifest = {name: value for name, value in more.manifest.items() if name not in ("key", "files", "format")}
-    run.write(key, manifest, more.rows(), more.series(), arrays)
+    run.write(key, manifest, more.rows(), more.series(), arrays.items)
     kept = run.cell(key, "all")
     assert kept is not None
     assert pack(kept.statistics()).keys() == arrays.keys()

@@ -112,7 +112,7 @@ def copied(measured, to, model=None, steps=STEPS, *, seeds=(0, 1), statistics=Tr
         if (model and columns["model"] != model) or columns["step"] not in steps or columns["seed"] not in seeds:
             continue
         manifest |= {"identity": manifest["identity"] | identity, "keep": "all" if statistics else "rows"}
-        arrays = pack(cell.statistics()) if statistics else None
+        arrays = pack(cell.statistics()).items if statistics else None
         target.write(key_of(manifest["identity"]), manifest, cell.rows(), cell.series(), arrays)
     return target.path
 

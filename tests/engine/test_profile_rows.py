@@ -96,7 +96,7 @@ def test_a_stored_run_is_asked_later(sites, tmp_path):
     run = Run(tmp_path / "run")
     run.prepare()
     identity = {"weights": "w", "source": "s", "shard": [0, 1], "layers": "all"}
-    run.write("0" * 24, manifest_of(identity, {"model": "m"}, {"seed": 0}, "all"), table[table["layer"].notna()], series, pack(sites))
+    run.write("0" * 24, manifest_of(identity, {"model": "m"}, {"seed": 0}, "all"), table[table["layer"].notna()], series, pack(sites).items)
     results = isoscope.open(run.path)
     filled = results.table("bell")
     np.testing.assert_allclose(

@@ -112,7 +112,7 @@ def test_a_saved_state_goes_on_to_the_same_table(small_models, texts, tmp_path):
 
         for _, _ in zip(range(stop), one.run(), strict=False):
             pass
-        run.save_partial(key_of(cell_identity(reference, source, chosen)), asdict(one.stream.cursor), pack(one.sites))
+        run.save_partial(key_of(cell_identity(reference, source, chosen)), asdict(one.stream.cursor), pack(one.sites).items)
         equal(expected, isoscope.measure(folder, str(texts), run.path, **options).table(), rel=0, absolute=0, columns=NUMBERS)
         assert not list((run.path / "partial").iterdir())
 

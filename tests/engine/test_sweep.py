@@ -1,12 +1,14 @@
 """Sweeps: every checkpoint is measured as it would be alone, nothing is done or downloaded twice, faults are said and stop nothing."""
 
 import json
+import multiprocessing
 import os
 import shutil
 import signal
 import subprocess
 import time
 import warnings
+from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
@@ -16,8 +18,11 @@ from safetensors.torch import load_file, save_file
 
 import isoscope
 from isoscope.engine import course
+from isoscope.engine.announce import available_memory
+from isoscope.engine.options import Options
 from isoscope.engine.single_pass import Pass
 from isoscope.engine.sweep import audit
+from isoscope.engine.workers import cores, how_many
 from isoscope.models.reference import resolve
 from isoscope.store.run import Run
 from tests.cli.calling import command
@@ -169,18 +174,68 @@ def test_interrupted_in_the_middle_it_goes_on_to_the_same_table(whole, hub, text
     same(measured(results.table()), measured(whole.results.table()).query("model == 'org/pythia' and step < 4"))
 
 
+def test_two_processes_give_the_table_of_one_and_leave_out_the_same(berts, text, tmp_path):
+    root = tmp_path / "suite"
+    for step, seed in ((0, 0), (1, 1), (2, 0), (3, 1)):
+        shutil.copytree(berts / f"seed-{seed}" / f"step-{0 if step < 2 else 2}", root / f"step-{step}")
+    weights = load_file(root / "step-1" / "model.safetensors")
+    del weights["bert.encoder.layer.1.attention.self.query.weight"]
+    save_file(weights, root / "step-1" / "model.safetensors", metadata={"format": "pt"})
+    found, said = {}, {}
+    for processes in (1, 2):
+        with pytest.warns(isoscope.IsoscopeWarning) as warned:
+            found[processes] = isoscope.sweep(str(root), text, tmp_path / str(processes), processes=processes, quiet=True, **FEW)
+        said[processes] = [str(one.message) for one in warned]
+    assert places(found[2], "suite") == [(-1, 0), (-1, 2), (-1, 3)]
+    assert said[1] == said[2]
+    assert len(said[1]) == 1
+    same(found[1].table(), found[2].table())
+    assert not multiprocessing.active_children()
+
+
 @pytest.mark.slow
-def test_killed_in_the_middle_it_goes_on_to_the_same_table(whole, hub, text, tmp_path):
+def test_what_every_checkpoint_would_say_is_said_by_processes_too(berts, text, tmp_path):
+    with pytest.raises(isoscope.IsoscopeError, match="device 'xpu' is not available"):
+        isoscope.sweep(str(berts), text, tmp_path / "run", device="xpu", processes=2, quiet=True, **FEW)
+    assert not Run(tmp_path / "run").cells()
+
+
+def test_how_many_processes():
+    roomy = {"weights": 1 << 20, "data": ("embedded",)}
+    assert how_many(None, 1000, options=Options(), **roomy) == cores()
+    assert how_many(None, 7, options=Options(), **roomy) == 1
+    assert how_many(None, 1000, options=Options(threads=cores()), **roomy) == 1
+    assert how_many(None, 1000, weights=available_memory(), options=Options(), data=("embedded",)) == 1
+    assert how_many(3, 1000, options=Options(), **roomy) == 3
+    assert how_many(3, 2, options=Options(), **roomy) == 2
+    assert how_many(3, 1000, weights=1, options=Options(), data=("-",)) == 1
+    with pytest.raises(isoscope.IsoscopeError, match="--processes takes 1 or more; got 0"):
+        how_many(0, 1000, options=Options(), **roomy)
+
+
+def children(process):
+    return [int(word) for word in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [1, 2])
+def test_killed_in_the_middle_it_goes_on_to_the_same_table(whole, hub, text, tmp_path, processes):
     """kill -9 of a real process; what was finished is neither measured nor downloaded again, and both faults are told."""
-    few = ["--seq-len", 32, "--sample", 0, "--layers", 1, "--threads", 1]
+    few = ["--seq-len", 32, "--sample", 0, "--layers", 1, "--threads", 1, "--processes", processes]
     words = command("sweep", BERTS, PYTHIA, "--data", text, "--delete", *few, "--out", tmp_path / "run")
     environment = {name: value for name, value in {**os.environ, **hub.environment(tmp_path / "home")}.items() if value is not None}
     process = subprocess.Popen(words, env=environment, stderr=subprocess.DEVNULL)
     while len(list((tmp_path / "run").glob("cells/[!.]*/manifest.json"))) < 2:
         assert process.poll() is None
         time.sleep(0.005)
+    others = children(process)
+    assert (len(others) >= 2) is (processes == 2)
     process.send_signal(signal.SIGKILL)
     process.wait()
+    began = time.monotonic()
+    while any(Path(f"/proc/{pid}").exists() for pid in others):
+        assert time.monotonic() - began < 30
+        time.sleep(0.05)
     done = {cell.manifest["columns"]["revision"] for cell in Run(tmp_path / "run").cells()}
     assert 2 <= len(done) < 6
     hub.requests.clear()

@@ -100,5 +100,5 @@ def test_attention_alone_has_its_sentences_and_no_row_of_layers():
     table = made()
     line = line_of(table[table["kind"] == "attention"].reset_index(drop=True))
     assert set(summary(line, [line])) == {"Attention", "Sinks", "Queries and keys"}
-    assert overview(line) is None
+    assert overview([line]) == ([], [])
     assert "What the first token" not in str(sinks(line))

@@ -16,7 +16,8 @@ import pytest
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.report import write_report
 from isoscope.report.line import all_lines, show
-from isoscope.report.page import overview, page
+from isoscope.report.overview import overview
+from isoscope.report.page import page
 from isoscope.report.summary import summary
 from tests.figures.made_table import SIX, THIRTY
 
@@ -91,15 +92,37 @@ def test_every_panel_has_its_chart(reader):
 
 def test_overview_and_summary_are_on_the_page(reader, tables):
     lines = all_lines(*tables)
-    row = overview(lines[0])
+    columns, rows = overview(lines)
     table = tables[0]
     own = table[(table["model"] == SIX) & (table["metric"] == "between_cosine") & (table["policy"] == "all") & table["layer"].notna()]
-    assert row is not None
-    assert row.cosine == show(own["value"].max())
-    assert (row.place, row.layers, row.d) == ("layer 6", 7, "256")
+    assert [column.title for column in columns] == ["Cosine", "Drift ratio", "Top share", "Effective rank"]
+    assert rows[0].cells[0].text == show(own["value"].max())
+    assert rows[0].cells[0].below.startswith("layer 6: ")
+    assert rows[0].about == "7 layers, d = 256, n = 20,000"
     words = " ".join(reader.text.split())
+    assert all(cell.text in words for row in rows for cell in row.cells)
     for line in lines:
         assert all(sentence in words for sentence in summary(line, lines).values())
+
+
+def test_each_figure_has_its_data_its_command_and_its_number_in_a_paper(reader):
+    charts = charts_of(reader)
+    buttons = [attributes for tag, attributes in reader.tags if tag == "button" and "data-rows" in attributes]
+    covered = [int(number) for button in buttons for number in button["data-rows"].split()]
+    assert sorted(covered) == list(range(len(charts)))
+    for button in buttons:
+        assert f"isoscope report RUN --only {button['data-name']} --figures FOLDER" in reader.text
+    assert "Figure 1 of Godey, de la Clergerie and Sagot (EACL 2024)." in reader.text
+
+
+def test_a_figure_of_many_panels_shows_the_first_and_lets_one_choose(reader):
+    charts = charts_of(reader)
+    profile = next(button for tag, button in reader.tags if button.get("data-name") == "layer_profile" and tag == "button")
+    own = [charts[int(number)]["title"] for number in profile["data-rows"].split()]
+    assert len(own) > 20
+    assert f"the first six all {len(own)} {' '.join(own)}" in " ".join(reader.text.split())
+    hidden = [tag for tag, attributes in reader.tags if attributes.get("class") == "panel" and "hidden" in attributes]
+    assert len(hidden) == len(own) - 6
 
 
 def test_every_metric_and_setting_is_explained(reader, tables):
@@ -110,7 +133,7 @@ def test_every_metric_and_setting_is_explained(reader, tables):
 
 
 def test_page_is_small(page_text):
-    assert len(page_text.encode()) < 3_000_000
+    assert len(page_text.encode()) < 1_500_000
 
 
 def test_nothing_is_loaded(page_text, reader, hostile_text):

@@ -7,7 +7,26 @@ from typing import Annotated
 
 import typer
 
-from isoscope.cli import baseline, block, drift, dynamics, embeddings, list_, measure, merge, report, sweep, table, train
+from isoscope.cli import (
+    baseline,
+    block,
+    cite,
+    claims,
+    compare,
+    conventions,
+    drift,
+    dynamics,
+    embeddings,
+    list_,
+    measure,
+    merge,
+    report,
+    reproduce,
+    serve,
+    sweep,
+    table,
+    train,
+)
 from isoscope.core.version import __version__
 
 app = typer.Typer(
@@ -19,7 +38,12 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (measure, sweep, train, embeddings, table, drift, dynamics, baseline, block, merge, report, list_):
+VERBS = (
+    *(measure, sweep, train, reproduce, embeddings),
+    *(table, claims, compare, conventions, drift, dynamics, merge),
+    *(report, serve, cite, baseline, block, list_),
+)
+for verb in VERBS:
     app.command(name=verb.__name__.rpartition(".")[2].rstrip("_"))(verb.run)
 
 

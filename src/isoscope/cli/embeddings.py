@@ -16,6 +16,10 @@ def run(
     allow_wide: Annotated[bool, typer.Option("--allow-wide", help="Take a matrix with more columns than rows.")] = False,
     key: Annotated[str | None, typer.Option(help="Which array of a file that holds several, or which column.")] = None,
     metric: Annotated[list[str] | None, typer.Option(help="Only this metric; may be repeated.")] = None,
+    convention: Annotated[
+        str | None,
+        typer.Option(help="As a source would have measured it: ethayarajh2019, godey2024, razzhigaev2024, rankme or isoscope."),
+    ] = None,
     sample: Annotated[int, typer.Option(min=0, help="Points held for the metrics that need a second look.")] = 4096,
     seed: Annotated[int, typer.Option(help="Seed of that sample.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
@@ -28,17 +32,27 @@ def run(
 
     `isoscope embeddings vectors.npy --metric two_nn --metric gride --sample 20000`
 
+    `isoscope embeddings vectors.npy --convention razzhigaev2024`
+
     `isoscope embeddings index.safetensors --key weight --metric mean_cosine --metric isoscore --json`
     """
     from isoscope.core.errors import IsoscopeError, nearest
     from isoscope.engine.geometry import geometry
     from isoscope.metrics import metrics
 
+    if convention and metric:
+        raise IsoscopeError("A --convention says itself which metrics; leave out --metric.")
     known = {entry.name: entry for entry in metrics("points")}
     for name in metric or []:
         if name not in known:
             raise IsoscopeError(f"There is no metric called {name!r}{nearest(name, list(known)) or '; see `isoscope list metrics`.'}")
-    found = geometry(file, metric=metric or None, allow_wide=allow_wide, sample=sample, seed=seed, key=key, quiet=quiet)
+    if convention:
+        from isoscope.engine.conventions import of_matrix
+
+        told = of_matrix(file, [convention], key=key, sample=sample, seed=seed, allow_wide=allow_wide)
+        found = {str(answer.as_dict()["metric"]): answer.number for answer in told}
+    else:
+        found = geometry(file, metric=metric or None, allow_wide=allow_wide, sample=sample, seed=seed, key=key, quiet=quiet)
     if absent := [name for name in metric or [] if name not in found]:
         few = f"at least {known[absent[0]].at_least} points"
         needed = "a sample of the points (--sample 4096)" if not sample and {"sample", "neighbours"} & set(known[absent[0]].reads) else few

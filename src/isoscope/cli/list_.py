@@ -6,16 +6,16 @@ from typing import Annotated
 
 import typer
 
-WHAT = ("metrics", "families", "sources", "figures")
+WHAT = ("metrics", "families", "sources", "figures", "claims", "recipes")
 WIDTH = 110
 """Of a table where there is no terminal; in a narrower terminal the column `family` is left out."""
 
 
 def run(
-    what: Annotated[str, typer.Argument(metavar="WHAT", help="metrics, families, sources or figures.")],
+    what: Annotated[str, typer.Argument(metavar="WHAT", help="metrics, families, sources, figures, claims or recipes.")],
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """What there is: metrics, model families, sources or figures.
+    """What there is: metrics, model families, sources, figures, the papers' claims, or recipes for training.
 
     **Example**
 
@@ -92,3 +92,17 @@ def _figures() -> list[dict[str, str]]:
     from isoscope.figures import figures
 
     return [{"name": figure.name, "title": figure.title, "shows": figure.caption} for figure in figures]
+
+
+def _claims() -> list[dict[str, str]]:
+    from isoscope.papers import claims
+
+    return [
+        {"name": one.name, "paper": f"{one.paper} ({one.number})", "says": one.statement, "refuted by": one.refuted_by} for one in claims()
+    ]
+
+
+def _recipes() -> list[dict[str, str]]:
+    from isoscope.training.recipe import RECIPES
+
+    return [{"name": name, "trains": one.about, "steps": f"{one.steps:,} of {one.batch} sequences"} for name, one in RECIPES.items()]

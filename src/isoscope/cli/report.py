@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def run(
@@ -14,6 +17,9 @@ def run(
     figures: Annotated[str | None, typer.Option(help="A folder for the same figures as SVG, PDF and PNG.")] = None,
     also: Annotated[
         list[str] | None, typer.Option(help="A metric or series that is computed only on request, from what the run kept; may be repeated.")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="With --figures: this figure alone, and no page; may be repeated.")
     ] = None,
     title: Annotated[str | None, typer.Option(help="The page's title.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the paths as JSON.")] = False,
@@ -26,13 +32,40 @@ def run(
 
     `isoscope report runs/bert --figures figures/`
 
+    `isoscope report runs/bert --only layer_profile --figures figures/`
+
     `isoscope report runs/bert --also local_share --also local_share_excess --also gride_scales`
     """
     from isoscope.core.errors import IsoscopeError
+    from isoscope.figures import figures as known
+    from isoscope.report import write_figures, write_report
+
+    if only and not figures:
+        raise IsoscopeError("--only names figures that are written as files; say where with --figures FOLDER.")
+    for name in only or []:
+        known[name]
+    table, series, manifests = tables_of(runs, also or [])
+    try:
+        drawn = write_figures(table, series, Path(figures), names=only) if figures else []
+        page = None if only else write_report(table, series, manifests, Path(out), title=title)
+    except OSError as error:
+        raise IsoscopeError(f"Cannot write {error.filename or out}: {error.strerror or error}.") from error
+    if json:
+        from json import dumps
+
+        typer.echo(dumps({"page": page and str(page), "figures": [str(path) for path in drawn]}))
+        return
+    for path in [*drawn, *([page] if page else [])]:
+        typer.echo(f"{path}")
+    if only and not drawn:
+        typer.echo("isoscope: note: these runs hold nothing that the figure could draw.", err=True)
+
+
+def tables_of(runs: list[str], also: list[str] | None = None) -> tuple[pd.DataFrame, pd.DataFrame, list[dict[str, Any]]]:
+    """The table, the series and the manifests of runs together; `also`: what is computed only where it is named."""
     from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked
     from isoscope.engine.results import Results
     from isoscope.metrics import curves
-    from isoscope.report import write_figures, write_report
 
     opened = [Results(run) for run in runs]
     drawn_curves = {entry.name for entry in curves()}
@@ -41,16 +74,4 @@ def run(
     points = [results.series() for results in opened] + [results.series(lines) for results in opened if lines]
     table = stacked(rows, TABLE_COLUMNS).drop_duplicates(ignore_index=True)
     series = stacked(points, SERIES_COLUMNS).drop_duplicates(ignore_index=True)
-    try:
-        page = write_report(table, series, [manifest for results in opened for manifest in results.manifests()], Path(out), title=title)
-        drawn = write_figures(table, series, Path(figures)) if figures else []
-    except OSError as error:
-        raise IsoscopeError(f"Cannot write {error.filename or out}: {error.strerror or error}.") from error
-    if json:
-        from json import dumps
-
-        typer.echo(dumps({"page": str(page), "figures": [str(path) for path in drawn]}))
-        return
-    for path in drawn:
-        typer.echo(f"{path}")
-    typer.echo(f"{page}")
+    return table, series, [manifest for results in opened for manifest in results.manifests()]

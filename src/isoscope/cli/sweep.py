@@ -27,6 +27,12 @@ def run(
     delete: Annotated[
         bool, typer.Option("--delete", help="Take what this sweep downloads out of the hub's cache once it is measured.")
     ] = False,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            help="Checkpoints measured side by side; as many as cores and memory allow by default, 1 where there are few of them."
+        ),
+    ] = None,
     audit_only: Annotated[bool, typer.Option("--audit-only", help="Measure nothing; say what is wrong with the checkpoints.")] = False,
     json: bool = False,
     **options: Any,
@@ -52,7 +58,7 @@ def run(
         said = audit(suites, options["out"], **chosen, **{name: options[name] for name in OF_AN_AUDIT})
         typer.echo(_json({"faults": said}) if json else "\n".join(said) or "Nothing is wrong with these checkpoints.")
         raise typer.Exit(1 if said else 0)
-    results, faults = sweep_all(suites, **chosen, **options)
+    results, faults = sweep_all(suites, **chosen, processes=processes, **options)
     for fault in faults:
         typer.echo(f"isoscope: note: {fault}", err=True)
     typer.echo(_json({"run": str(results.path), "faults": faults, "cells": results.manifests()}) if json else f"{results.path}")

@@ -20,6 +20,12 @@ def run(
         ),
     ] = None,
     policy: Annotated[str | None, typer.Option(help="all, no-special, body, or a part that was split off.")] = None,
+    convention: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The layers as a source would have measured them: ethayarajh2019, godey2024, razzhigaev2024, rankme or isoscope."
+        ),
+    ] = None,
     format: Annotated[str, typer.Option(help="csv, json or parquet.")] = "csv",
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     series: Annotated[bool, typer.Option("--series", help="The series (spectra, histograms) instead of the numbers.")] = False,
@@ -33,6 +39,8 @@ def run(
 
     `isoscope table runs/bert --series --metric gride_scales`
 
+    `isoscope table runs/bert --convention ethayarajh2019`
+
     `isoscope table runs/bert --format parquet --out bert.parquet`
     """
     from isoscope.core.errors import IsoscopeError, nearest
@@ -43,8 +51,15 @@ def run(
         raise IsoscopeError(f"--format must be csv, json or parquet; got {kind!r}{nearest(kind, ['csv', 'json', 'parquet']) or '.'}")
     if series and policy:
         raise IsoscopeError("--policy chooses numbers, and --series has all of them; leave it out.")
+    if convention and (metric or policy or series):
+        raise IsoscopeError("A --convention says itself which metrics and which tokens; leave out --metric, --policy and --series.")
     results = Results(path)
-    frame = results.series(metric or None) if series else results.table(metric or None, policy)
+    if convention:
+        from isoscope.engine.conventions import conventions_rows
+
+        frame = conventions_rows(results, convention)
+    else:
+        frame = results.series(metric or None) if series else results.table(metric or None, policy)
     if kind == "parquet" and out is None and sys.stdout.isatty():
         raise IsoscopeError("Parquet is not for a terminal; say --out FILE.parquet.")
     try:

@@ -8,7 +8,7 @@ import typer
 
 
 def run(
-    name: Annotated[str, typer.Argument(metavar="RECIPE", help="What to train; `isoscope train list` shows what there is.")],
+    name: Annotated[str, typer.Argument(metavar="RECIPE", help="What to train; `isoscope list recipes` shows what there is.")],
     out: Annotated[str | None, typer.Option(help="The suite's folder: seed-0/step-100/ and so on. By default the recipe's name.")] = None,
     data: Annotated[
         str, typer.Option(help="`embedded`, files, folders or globs of text, clips or images (a folder a class), or a cleaned wiki dump.")
@@ -44,11 +44,8 @@ def run(
 
     `isoscope train images --data cifar10/ --steps 3000 --out suites/vision`
     """
-    from isoscope.engine.training import listed, run_training
+    from isoscope.engine.training import run_training
 
-    if name == "list":
-        typer.echo(listed())
-        return
     suite = run_training(
         name,
         out or name,

@@ -39,23 +39,30 @@ PANEL = 380, 220
 """Width and height in a print file; a page chooses its own width."""
 
 
+def layered(*charts: Any, **properties: Any) -> Any:
+    """Charts over each other, with the data and the title they share."""
+    from isoscope.drawing.composed import layers
+
+    return layers(charts, **properties)
+
+
 def labelled(table: pd.DataFrame, series: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Both tables with a column `line`: the model's name, and as much of revision, step, seed and stack as tells lines apart."""
-    frames = [frame[LINE_COLUMNS].astype("string").fillna("") for frame in (table, series)]
-    known = [tuple(map(str, row)) for row in pd.concat(frames).drop_duplicates().to_numpy()]
+    keys = pd.concat([frame[LINE_COLUMNS] for frame in (table, series)], ignore_index=True)
+    number = keys.groupby(LINE_COLUMNS, dropna=False, sort=False).ngroup()
+    firsts = keys[~number.duplicated()].astype("string").fillna("")
+    known = [tuple(map(str, row)) for row in firsts.to_numpy()]
     seen = {(model, i): len({row[i] for row in known if row[0] == model}) for model, *_ in known for i in range(len(LINE_COLUMNS))}
-    names = {}
+    names = []
     for row in known:
         model, revision, *rest = (word if i == 0 or seen[row[0], i] > 1 else "" for i, word in enumerate(row))
         words = [f"{model}@{revision}" if revision else model]
         words += [f"{prefix}{word}" for prefix, word in zip(("step ", "seed ", ""), rest, strict=True) if word]
-        names[row] = " · ".join(words)
-
-    def with_line(frame: pd.DataFrame, keys: pd.DataFrame) -> pd.DataFrame:
-        line = [names[tuple(map(str, key))] for key in keys.to_numpy()]
-        return frame.assign(line=pd.Series(line, index=frame.index, dtype="string"))
-
-    return with_line(table, frames[0]), with_line(series, frames[1])
+        names.append(" · ".join(words))
+    line = pd.Series(names, dtype="string").reindex(number)
+    parts = line.iloc[: len(table)], line.iloc[len(table) :]
+    first, second = (frame.assign(line=part.set_axis(frame.index)) for frame, part in zip((table, series), parts, strict=True))
+    return first, second
 
 
 def lines(table: pd.DataFrame) -> list[str]:
@@ -149,13 +156,15 @@ def grid(panels: list[Any], table: pd.DataFrame, *, columns: int = 2, own_colour
     """
     import altair as alt
 
+    from isoscope.drawing.composed import sheet
+
     if not panels:
         return None
     # Set on the finished chart: Altair's own methods copy every panel at every step, which takes seconds for twenty of them.
     for panel in panels:
         panel.width, panel.height = PANEL[0], height
     scale = alt.ScaleResolveMap(color="independent") if own_colours else alt.ScaleResolveMap(color="shared", strokeDash="shared")
-    whole = panels[0] if len(panels) == 1 else alt.concat(*panels, columns=columns, resolve=alt.Resolve(scale=scale))
+    whole = panels[0] if len(panels) == 1 else sheet(panels, columns=columns, resolve=alt.Resolve(scale=scale))
     whole.params = [alt.VariableParameter(name="policy", value=policies(table)[0])]
     return whole
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from isoscope.drawing import PALETTE, Curve, curve_scales, decades, grid, labelled, records, short
+from isoscope.drawing import PALETTE, Curve, curve_scales, decades, grid, labelled, layered, records, short
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,10 @@ def bias_panel(points: pd.DataFrame, known: list[Curve], *, title: str, y: str, 
     tooltip = [alt.Tooltip("curve:N"), alt.Tooltip("x:Q", title="N"), alt.Tooltip("mean:Q", format=".4g")]
     tooltip += [alt.Tooltip("min:Q", title="least of the draws", format=".4g"), alt.Tooltip("max:Q", title="greatest", format=".4g")]
     tooltip += [alt.Tooltip("count:Q", title="draws")]
-    band = base.mark_area(opacity=0.2).encode(y=alt.Y("min:Q", title=y, scale=kind, axis=marks), y2="max:Q", color=scales["color"])
+    band = base.mark_area(opacity=0.2).encode(y=alt.Y("min:Q", title=y, scale=kind, axis=marks), y2=alt.Y2("max:Q"), color=scales["color"])
     line = base.mark_line(strokeWidth=1.8).encode(y=alt.Y("mean:Q", title=y, scale=kind, axis=marks), **scales)
     dots = base.mark_point(filled=True, size=18, opacity=1).encode(y=alt.Y("mean:Q", title=y), color=scales["color"], tooltip=tooltip)
-    return alt.layer(band, line, dots, title=title)
+    return layered(band, line, dots, title=title)
 
 
 def bias_figure(table: pd.DataFrame, series: pd.DataFrame, drawn: list[BiasCurve], *, y: str, **look: bool) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.group import UNTRAINED
-from isoscope.drawing import INK, INTERVAL, POLICY_IS_CHOSEN, Curve, curve_scales, in_layers, labelled, records, short
+from isoscope.drawing import INK, INTERVAL, POLICY_IS_CHOSEN, Curve, curve_scales, in_layers, labelled, layered, records, short
 
 ROLES = {"encoder": "#4c78a8", "decoder": "#e4762b"}
 """The colour of encoders and that of decoders; any other stack is grey."""
@@ -49,17 +49,26 @@ def depth_panel(rows: pd.DataFrame, curves: list[Curve], title: str, said: str, 
         rows["low"] = rows["low"].clip(lower=float(rows[["value", "high"]].min().min()) / 2)
     scale = alt.Scale(type="log", nice=False, padding=6) if null else alt.Scale(zero=True)
     y = alt.Y("value:Q", title=said, scale=scale)
-    tooltip = [alt.Tooltip("curve:N", title="model"), "kind:N", "layer:Q", alt.Tooltip("policy:N", title="tokens")]
+    tooltip = [
+        alt.Tooltip("curve:N", title="model"),
+        alt.Tooltip("kind:N"),
+        alt.Tooltip("layer:Q"),
+        alt.Tooltip("policy:N", title="tokens"),
+    ]
     tooltip += [alt.Tooltip("value:Q", title=said, format=".4g"), alt.Tooltip("interval:N", title="95 % interval")]
     tooltip += [alt.Tooltip("null:Q", title="under isotropy", format=".4g"), alt.Tooltip("n:Q", format=","), alt.Tooltip("d:Q", format=",")]
     weight = alt.Opacity("weight:Q", scale=None, legend=None)
     base = alt.Chart().encode(x=x)
     hidden, final = (base.transform_filter(f"datum.kind == '{kind}'") for kind in ("hidden", "final"))
     ends = {"y": alt.Y("low:Q", title=said, scale=scale), "y2": alt.Y2("high:Q")}
-    chart = alt.layer(
-        *([hidden.mark_area(opacity=0.18).encode(**ends, **tone, detail="curve:N")] if rows["low"].notna().any() else []),
+    chart = layered(
+        *([hidden.mark_area(opacity=0.18).encode(**ends, **tone, detail=alt.Detail("curve:N"))] if rows["low"].notna().any() else []),
         *(
-            [hidden.mark_line(strokeWidth=1, opacity=0.6, stroke=INK).encode(y=alt.Y("null:Q", title=said, scale=scale), detail="curve:N")]
+            [
+                hidden.mark_line(strokeWidth=1, opacity=0.6, stroke=INK).encode(
+                    y=alt.Y("null:Q", title=said, scale=scale), detail=alt.Detail("curve:N")
+                )
+            ]
             if null
             else []
         ),

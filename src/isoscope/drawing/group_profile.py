@@ -18,6 +18,7 @@ from isoscope.drawing import (
     curve_scales,
     grid,
     layer_axis,
+    layered,
     model_curves,
     records,
     short,
@@ -93,7 +94,7 @@ def _profile(rows: pd.DataFrame, beside: pd.DataFrame, field: str, known: list[C
     layers, final = base.transform_filter("datum.kind != 'final'"), base.transform_filter("datum.kind == 'final'")
     band = {"y": alt.Y("low:Q", title="mean cosine"), "y2": alt.Y2("high:Q")}
     pair = {"y": alt.Y("pair:Q", title="mean cosine"), "detail": [alt.Detail("curve:N"), stack]}
-    models = alt.layer(
+    models = layered(
         layers.mark_line(stroke=INK, strokeDash=list(PAIR.dash), strokeWidth=1.2).encode(**pair),
         *([layers.mark_area(opacity=0.18).encode(**band, **tone, detail=stack)] if rows["low"].notna().any() else []),
         layers.mark_line(strokeWidth=1.8).encode(y=y, **scales, detail=stack, opacity=weight),
@@ -116,7 +117,7 @@ def _profile(rows: pd.DataFrame, beside: pd.DataFrame, field: str, known: list[C
     ]
     faint = f"indexof(datum.curve, '{UNTRAINED}') == 0 ? 0.6 : 1"
     models = models.transform_filter(POLICY_IS_CHOSEN).transform_calculate(interval=INTERVAL, weight=faint)
-    return alt.layer(*rules, models, *others, title=title)
+    return layered(*rules, models, *others, title=title)
 
 
 def _seams(rows: pd.DataFrame, field: str) -> Any:

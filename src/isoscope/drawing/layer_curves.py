@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from isoscope.drawing import POLICY_IS_CHOSEN, depth_colour, grid, in_layers, labelled, lines, records, short
+from isoscope.drawing import POLICY_IS_CHOSEN, depth_colour, grid, in_layers, labelled, layered, lines, records, short
 
 MOST = 9
 """So many layers are drawn, evenly spaced, the first and the last among them: more lines would lie over each other."""
@@ -45,11 +45,11 @@ def _panel(line: str, rows: pd.DataFrame, x: str, y: str, spread: str | None) ->
     axis = alt.Axis(format=",d", values=_ticks(rows["x"]))
     across = alt.X("x:Q", title=x, scale=alt.Scale(type="log", nice=False, padding=10), axis=axis)
     up = alt.Y("y:Q", title=y, scale=alt.Scale(zero=True))
-    tooltip = ["layer:Q", alt.Tooltip("x:Q", title=x, format=","), alt.Tooltip("y:Q", title=y, format=".4g")]
+    tooltip = [alt.Tooltip("layer:Q"), alt.Tooltip("x:Q", title=x, format=","), alt.Tooltip("y:Q", title=y, format=".4g")]
     tooltip += [alt.Tooltip("weight:Q", title=spread, format=".3g")] if spread else []
-    base = alt.Chart().encode(x=across, color=depth_colour(), detail="layer:N")
-    bars = [base.mark_rule(opacity=0.45).encode(y=alt.Y("low:Q", title=y), y2="high:Q")] if spread else []
-    chart = alt.layer(
+    base = alt.Chart().encode(x=across, color=depth_colour(), detail=alt.Detail("layer:N"))
+    bars = [base.mark_rule(opacity=0.45).encode(y=alt.Y("low:Q", title=y), y2=alt.Y2("high:Q"))] if spread else []
+    chart = layered(
         *bars,
         base.mark_line(strokeWidth=1.5).encode(y=up),
         base.mark_point(filled=True, size=22, opacity=1).encode(y=up, tooltip=tooltip),

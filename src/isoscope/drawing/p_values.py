@@ -8,8 +8,9 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.group import GROUPS
-from isoscope.drawing import INK, PALETTE, POLICY_IS_CHOSEN, grid, labelled, records, short
-from isoscope.statistics.association import FEWEST_LAYERS, LEVEL, PREDICTORS, associations
+from isoscope.drawing import INK, PALETTE, POLICY_IS_CHOSEN, grid, labelled, layered, records, short
+from isoscope.statistics.association import FEWEST_LAYERS, PREDICTORS, associations
+from isoscope.statistics.chance import LEVEL
 
 TESTS = {"as published": ("circle", INK), "differences, permuted": ("square", PALETTE[0]), "pooled over the group": ("diamond", PALETTE[1])}
 LEAST_P = 1e-6
@@ -56,9 +57,15 @@ def _panel_of_p(marks: pd.DataFrame, rows: list[str], published_p: str, predicto
     scale = alt.Scale(domain=list(TESTS), range=[tone for _, tone in TESTS.values()])
     shape = alt.Shape("test:N", scale=alt.Scale(domain=list(TESTS), range=[shape for shape, _ in TESTS.values()]), legend=key)
     statistic = published_p.removesuffix("_p")
-    tooltip = [alt.Tooltip("row:N", title="model"), "test:N", alt.Tooltip("p:Q", format=".3g"), alt.Tooltip("layers:Q"), "models:Q"]
+    tooltip = [
+        alt.Tooltip("row:N", title="model"),
+        alt.Tooltip("test:N"),
+        alt.Tooltip("p:Q", format=".3g"),
+        alt.Tooltip("layers:Q"),
+        alt.Tooltip("models:Q"),
+    ]
     tooltip += [alt.Tooltip(f"{statistic}:Q", format=".3f"), alt.Tooltip("difference:Q", title="ρ of differences", format=".3f")]
-    tooltip += ["verdict:N", alt.Tooltip("policy:N", title="tokens")]
+    tooltip += [alt.Tooltip("verdict:N"), alt.Tooltip("policy:N", title="tokens")]
     columns = ["row", "test", "policy", "p", "shown", "solid", "layers", "models", statistic, "difference", "verdict"]
     base = alt.Chart().encode(x=x, y=y)
     points = base.mark_point(size=60, strokeWidth=1.6, opacity=1).encode(
@@ -68,7 +75,7 @@ def _panel_of_p(marks: pd.DataFrame, rows: list[str], published_p: str, predicto
         shape=shape,
         tooltip=tooltip,
     )
-    pairs = base.mark_line(stroke=INK, strokeWidth=1, opacity=0.4).encode(detail="row:N")
+    pairs = base.mark_line(stroke=INK, strokeWidth=1, opacity=0.4).encode(detail=alt.Detail("row:N"))
     rule = alt.Chart({"values": [{"shown": LEVEL}]}).mark_rule(stroke=PALETTE[6], strokeDash=[5, 3], strokeWidth=1.4).encode(x=x)
-    drawn = alt.layer(pairs, points, data={"values": records(marks, columns)}).transform_filter(POLICY_IS_CHOSEN)
-    return alt.layer(rule, drawn, title=f"{predictor} and mean_cosine")
+    drawn = layered(pairs, points, data={"values": records(marks, columns)}).transform_filter(POLICY_IS_CHOSEN)
+    return layered(rule, drawn, title=f"{predictor} and mean_cosine")

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.group import first_seed
-from isoscope.drawing import INK, PALETTE, PANEL, Curve, curve_scales, grid, records, short
+from isoscope.drawing import INK, PALETTE, PANEL, Curve, curve_scales, grid, layered, records, short
 from isoscope.drawing.training import evenly, over_training
 
 KINDS = {"query": Curve("queries", PALETTE[0]), "key": Curve("keys", PALETTE[1])}
@@ -17,6 +17,10 @@ CHOSEN = {"same_direction": "same direction", "opposite_direction": "opposite di
 """The metrics that name the two heads that are drawn."""
 STEPS = 4
 """So many steps have a panel."""
+MOMENTS = 16
+"""So many steps can be chosen where one is shown at a time."""
+NOW, SO_FAR = "datum.step == step", "datum.step <= step"
+"""Filters by the parameter `step`, which the page's slider sets; a print file shows its first value."""
 SPARE = 0.1
 """Room around the points, as a part of the axis."""
 TALL = 300
@@ -85,6 +89,26 @@ def paths(table: pd.DataFrame, series: pd.DataFrame, basis: str) -> Any:
     return grid(panels, table, height=TALL)
 
 
+def motion(table: pd.DataFrame, series: pd.DataFrame, bases: dict[str, str]) -> Any:
+    """The cloud of one step and the path of its means so far, a panel a head and basis; `step` is the last unless a reader chooses."""
+    import altair as alt
+
+    found: dict[tuple[str, ...], list[Any]] = {}
+    steps: list[int] = []
+    for basis, words in bases.items():
+        means = {head.title: own for head, own in projected(table, series, f"mean_in_{basis}")}
+        for head, own in projected(table, series, f"cloud_in_{basis}"):
+            steps = steps or [int(step) for step in evenly(own["step"], MOMENTS)]
+            path, shown = means.get(head.title, own.iloc[:0]), own[own["step"].isin(steps)]
+            axes = _axes(pd.concat([shown, path]), TALL)
+            found.setdefault(head.title, []).append(_moving(shown, path, axes, [*head.title, words]))
+    whole = grid([panel for panels in found.values() for panel in panels], table, columns=len(bases), height=TALL)
+    if whole is not None:
+        whole.params = [*whole.params, alt.VariableParameter(name="step", value=steps[-1])]
+        whole.usermeta = {"steps": steps}
+    return whole
+
+
 def _axes(rows: pd.DataFrame, height: int = PANEL[1]) -> dict[str, Any]:
     """Two axes with room for all of these points and for the origin, and with the same unit, so that directions are what they seem."""
     import altair as alt
@@ -111,7 +135,7 @@ def _line(path: pd.DataFrame, axes: dict[str, Any]) -> Any:
 
     rows = path.sort_values(["kind", "step"])
     line = alt.Chart({"values": records(rows, ["curve", "step", "x", "y"])}).mark_line(strokeWidth=1.4, opacity=0.8)
-    return line.encode(**axes, **curve_scales(list(KINDS.values())), order="step:Q")
+    return line.encode(**axes, **curve_scales(list(KINDS.values())), order=alt.Order("step:Q"))
 
 
 def _cloud(here: pd.DataFrame, path: pd.DataFrame, axes: dict[str, Any], title: list[str]) -> Any:
@@ -123,7 +147,20 @@ def _cloud(here: pd.DataFrame, path: pd.DataFrame, axes: dict[str, Any], title: 
     mean = alt.Chart({"values": records(now, ["curve", "x", "y"])}).mark_point(
         filled=True, size=90, opacity=1, stroke="white", strokeWidth=1
     )
-    return alt.layer(points.encode(**axes, **tone), _origin(axes), _line(path, axes), mean.encode(**axes, **tone), title=title)
+    return layered(points.encode(**axes, **tone), _origin(axes), _line(path, axes), mean.encode(**axes, **tone), title=title)
+
+
+def _moving(cloud: pd.DataFrame, path: pd.DataFrame, axes: dict[str, Any], title: list[str]) -> Any:
+    import altair as alt
+
+    tone = curve_scales(list(KINDS.values()), dashed=False)
+    tooltip = [alt.Tooltip("curve:N", title="mean of"), alt.Tooltip("step:Q", format=","), alt.Tooltip("x:Q"), alt.Tooltip("y:Q")]
+    points = alt.Chart({"values": records(cloud, ["curve", "step", "x", "y"])}).transform_filter(NOW)
+    points = points.mark_point(filled=True, size=14, opacity=0.5)
+    mean = alt.Chart({"values": records(path, ["curve", "step", "x", "y"])}).transform_filter(NOW)
+    mean = mean.mark_point(filled=True, size=90, opacity=1, stroke="white", strokeWidth=1)
+    line = _line(path, axes).transform_filter(SO_FAR)
+    return layered(points.encode(**axes, **tone), _origin(axes), line, mean.encode(**axes, **tone, tooltip=tooltip), title=title)
 
 
 def _path(path: pd.DataFrame, head: Chosen) -> Any:
@@ -141,4 +178,4 @@ def _path(path: pd.DataFrame, head: Chosen) -> Any:
     held = path["weight"].dropna()
     share = [f"components hold {100 * held.iloc[-1]:.0f} % of second moment"] if len(held) else []
     title = [*head.title, head.cosine, *share]
-    return alt.layer(_origin(axes), _line(path, axes), *drawn, word.encode(**axes, **tone), title=title)
+    return layered(_origin(axes), _line(path, axes), *drawn, word.encode(**axes, **tone), title=title)

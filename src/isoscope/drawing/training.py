@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core.group import first_seed, suites
-from isoscope.drawing import DEPTH, INK, POLICY_IS_CHOSEN, labelled, records, short
+from isoscope.drawing import DEPTH, INK, POLICY_IS_CHOSEN, labelled, layered, records, short
 
 MOST = 12
 """So many layers have a panel, evenly spaced, the first and the last among them."""
@@ -147,7 +147,7 @@ def step_panel(
         alt.Tooltip("value:Q", title=y, format=".4g"),
     ]
     base = alt.Chart({"values": records(rows, [by, "step", "seed", "policy", "look", *numbers])})
-    base = base.transform_filter(chosen_tokens(rows)).encode(x=x, detail=[f"{by}:N", "seed:N"])
+    base = base.transform_filter(chosen_tokens(rows)).encode(x=x, detail=[alt.Detail(f"{by}:N"), alt.Detail("seed:N")])
     strong, thin, points = (base.transform_filter(f"datum.look == '{word}'") for word in ("strong", "thin", "points"))
     value, tone = alt.Y("value:Q", **up), {"color": look["color"]}
     drawn = [] if chance is None else _chance(chance, x, up)
@@ -160,7 +160,7 @@ def step_panel(
         drawn.append(points.mark_point(filled=False, size=24, strokeWidth=1.2, opacity=0.8).encode(y=value, **tone, tooltip=tooltip))
     drawn.append(strong.mark_line(strokeWidth=1.6).encode(y=value, **look))
     drawn.append(strong.mark_point(filled=True, size=16, opacity=1).encode(y=value, **tone, tooltip=tooltip))
-    return alt.layer(*drawn, title=title)
+    return layered(*drawn, title=title)
 
 
 def _chance(levels: pd.DataFrame, x: Any, up: dict[str, Any]) -> list[Any]:
@@ -171,7 +171,7 @@ def _chance(levels: pd.DataFrame, x: Any, up: dict[str, Any]) -> list[Any]:
     levels = levels.assign(low=short(levels["low"]), high=short(levels["high"]))
     base = alt.Chart({"values": records(levels, ["step", "policy", "low", "high"])}).transform_filter(chosen_tokens(levels)).encode(x=x)
     ends = [base.mark_line(stroke=INK, strokeDash=[2, 3], strokeWidth=1).encode(y=alt.Y(f"{end}:Q", **up)) for end in ("low", "high")]
-    return [base.mark_area(opacity=0.1, color=INK).encode(y=alt.Y("low:Q", **up), y2="high:Q"), *ends]
+    return [base.mark_area(opacity=0.1, color=INK).encode(y=alt.Y("low:Q", **up), y2=alt.Y2("high:Q")), *ends]
 
 
 def _spread(spread: pd.DataFrame, by: str, x: Any, up: dict[str, Any], tone: dict[str, Any], *, whole: bool) -> Any:
@@ -182,4 +182,4 @@ def _spread(spread: pd.DataFrame, by: str, x: Any, up: dict[str, Any], tone: dic
     spread = spread.assign(least=short(spread["least"]), greatest=short(spread["greatest"]))
     base = alt.Chart({"values": records(spread, [by, "step", "policy", "least", "greatest"])}).transform_filter(chosen_tokens(spread))
     mark = base.mark_area(opacity=0.18) if whole else base.mark_rule(opacity=0.5, strokeWidth=3)
-    return mark.encode(x=x, y=alt.Y("least:Q", **up), y2="greatest:Q", detail=f"{by}:N", **tone)
+    return mark.encode(x=x, y=alt.Y("least:Q", **up), y2=alt.Y2("greatest:Q"), detail=alt.Detail(f"{by}:N"), **tone)

@@ -6,20 +6,23 @@ import contextlib
 import dataclasses
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from isoscope.core.errors import IsoscopeError
+from isoscope.core.errors import IsoscopeError, IsoscopeWarning
 from isoscope.engine.ledger import Ledger
 from isoscope.engine.measure import Given, cell_identity, measure_model
 from isoscope.engine.options import Options
 from isoscope.engine.progress import Progress
+from isoscope.engine.workers import Task, Workers, cores, gone, how_many
 from isoscope.models.audit import Seen, faults, hashes
 from isoscope.models.hub import HubName
-from isoscope.models.reference import ModelReference, resolve
+from isoscope.models.reference import ModelReference, resolve, weight
 from isoscope.models.suite import Checkpoint, Suite
 from isoscope.models.suites.hub import commit_of, forget, in_cache, is_missing, is_out_of_reach
 from isoscope.store.cell import key_of
@@ -55,16 +58,32 @@ class Fetched:
     matrices: str
 
 
+@dataclass(frozen=True)
+class Underway:
+    """A checkpoint that is being measured."""
+
+    stop: Stop
+    reference: ModelReference
+    seen: Seen
+    result: Future[list[str]]
+
+
 class Course:
     """The way through all checkpoints: fetch (one ahead), measure, delete. Without sources they are loaded and not measured."""
 
-    def __init__(self, run: Run, options: Options, given: Given | None, *, delete: bool, progress: Progress) -> None:
+    def __init__(
+        self, run: Run, options: Options, given: Given | None, *, delete: bool, progress: Progress, processes: int | None = 1
+    ) -> None:
         self.run, self.options, self.given, self.delete, self.progress = run, options, given, delete, progress
+        self.processes = processes
         self.ledger = Ledger(run.path)
         self.measured = 0
         self.problems: list[str] = []
         self._finished: list[dict[str, Any]] = []  # manifests of what the run held when it started
         self._used: list[tuple[Stop, str]] = []  # with the commit
+        self._underway: list[Underway] = []
+        self._workers: Workers | None = None
+        self._begun = False
 
     def go(self, suites: list[Suite]) -> None:
         """Measure what is not measured yet."""
@@ -76,14 +95,26 @@ class Course:
         self.measured = len(stops) - len(left)
         if self.measured:
             self.progress.note(f"{self.measured} of {len(stops)} checkpoints are measured already.")
-        started = time.monotonic()
-        with self.progress.bar("checkpoints", len(stops), "done") as bar, _one_bar():
+        started, ended = time.monotonic(), 0
+        with self.progress.bar("checkpoints", len(stops), "done") as bar, _one_bar(), contextlib.ExitStack() as held:
             bar.advance(self.measured)
-            for i, (stop, future) in enumerate(self._fetched(left)):
-                done = "done" if self._visit(stop, future) else "left out"
-                ahead = (time.monotonic() - started) / (i + 1) * (len(left) - i - 1)
-                self.progress.note(f"{stop}: {done}, {i + 1} of {len(left)}, about {_duration(ahead)} left")
+
+            def tell(stop: Stop, done: bool) -> None:
+                nonlocal ended
+                ended += 1
+                ahead = (time.monotonic() - started) / ended * (len(left) - ended)
+                said = "done" if done else "left out"
+                self.progress.note(f"{stop}: {said}, {ended} of {len(left)}, about {_duration(ahead)} left")
                 bar.advance()
+
+            for stop, future in self._fetched(left):
+                if not self._visit(stop, future, len(left), held):
+                    tell(stop, False)
+                while self._underway and (self._workers is None or len(self._underway) >= self._workers.count):
+                    tell(*self._collect())
+            while self._underway:
+                tell(*self._collect())
+            self._clear(keep=None)
 
     def judge(self, suites: list[Suite]) -> list[str]:
         """What is wrong with the suites; it is kept in the run too."""
@@ -133,15 +164,14 @@ class Course:
             self._clear(keep=None if error else current.result().reference.revision)
             future = self._start(stops[i + 1]) if i + 1 < len(stops) else None
             yield stop, current
-        self._clear(keep=None)
 
     def _start(self, stop: Stop) -> Future[Fetched]:
         if stop.hub is not None and not in_cache(stop.hub):
             self.ledger.claim(stop.checkpoint.spec)
         return _in_background(lambda: _fetch(stop.checkpoint))
 
-    def _visit(self, stop: Stop, future: Future[Fetched]) -> bool:
-        """Measure a checkpoint, or remember why not."""
+    def _visit(self, stop: Stop, future: Future[Fetched], left: int, held: contextlib.ExitStack) -> bool:
+        """Begin to measure a checkpoint, or remember why not; the first that is here tells how many can be measured side by side."""
         try:
             fetched = future.result()
         except IsoscopeError as error:
@@ -149,29 +179,53 @@ class Course:
                 raise
             return self._leave_out(stop, error)
         reference = stop.named(fetched.reference)
-        self._used.append((stop, reference.revision))
         seen = Seen(stop.checkpoint.seed, stop.checkpoint.step, fetched.tensors, fetched.matrices)
         if self.given is not None:  # before there is a cell, so that none is without it
             self.ledger.see(stop.suite, stop.checkpoint, reference.revision, seen)
-        try:
-            self._use(reference)
-        except IsoscopeError as error:
-            # What every checkpoint would say (no such device, data of another kind, a full disk) is said at once.
-            if (self.given is not None and not self.measured) or is_out_of_reach(error):
-                raise
-            return self._leave_out(stop, error)
-        self.ledger.see(stop.suite, stop.checkpoint, reference.revision, seen)
-        self.measured += 1
+            if self._workers is None and not self._begun:
+                count = how_many(self.processes, left, weight(reference), self.options, self.given.specs)
+                self._workers = held.enter_context(Workers(count)) if count > 1 else None
+        self._begun = True
+        self._underway.append(Underway(stop, reference, seen, self._use(reference)))
         return True
 
-    def _use(self, reference: ModelReference) -> None:
-        if self.given is not None:
-            measure_model(self.run, reference, self.given.for_model(reference, self.options), self.options, Progress(quiet=True))
-            return
-        from isoscope.models.load import load
+    def _collect(self) -> tuple[Stop, bool]:
+        """Wait for a checkpoint that is being measured; which one, and whether it was."""
+        wait([one.result for one in self._underway], return_when=FIRST_COMPLETED)
+        one = next(one for one in self._underway if one.result.done())
+        self._underway.remove(one)
+        self._used.append((one.stop, one.reference.revision))
+        try:
+            said = one.result.result()
+        except BrokenProcessPool as error:
+            raise gone() from error
+        except IsoscopeError as error:
+            # What every checkpoint would say (no such device, data of another kind, a full disk) is said at once.
+            if (self.given is not None and not self.measured and not self._one_goes_well()) or is_out_of_reach(error):
+                raise
+            return one.stop, self._leave_out(one.stop, error)
+        for text in said:
+            warnings.warn(text, IsoscopeWarning, stacklevel=2)
+        self.ledger.see(one.stop.suite, one.stop.checkpoint, one.reference.revision, one.seen)
+        self.measured += 1
+        return one.stop, True
 
+    def _one_goes_well(self) -> bool:
+        """Whether any of those that are being measured comes to its end."""
+        return any(one.result.exception() is None for one in self._underway)  # waits
+
+    def _use(self, reference: ModelReference) -> Future[list[str]]:
+        """Measure a checkpoint, in another process where there are some; without sources, load it."""
         o = self.options
-        load(reference, device="cpu", trust_remote_code=o.trust_remote_code, allow_partial=o.allow_partial)
+        if self.given is None:
+            from isoscope.models.load import load
+
+            return _at_once(lambda: load(reference, device="cpu", trust_remote_code=o.trust_remote_code, allow_partial=o.allow_partial))
+        if self._workers is not None:
+            alone = dataclasses.replace(o, threads=o.threads or max(1, cores() // self._workers.count))
+            return self._workers.submit(Task(self.run.path, reference, self.given.specs, self.given.column, self.given.models, alone))
+        source = self.given.for_model
+        return _at_once(lambda: measure_model(self.run, reference, source(reference, o), o, Progress(quiet=True)))
 
     def _leave_out(self, stop: Stop, error: IsoscopeError) -> bool:
         self.problems.append(str(error))
@@ -181,16 +235,28 @@ class Course:
 
     def _clear(self, keep: str | None) -> None:
         """Delete what was downloaded here and is not needed any more; `keep` is the commit that comes next, which may be the same."""
+        needed = {keep, *(one.reference.revision for one in self._underway)}
         for stop, commit in self._used if self.delete else []:
-            if stop.hub is not None and commit != keep and self.ledger.claimed(stop.checkpoint.spec):
+            if stop.hub is not None and commit not in needed and self.ledger.claimed(stop.checkpoint.spec):
                 forget(stop.hub, commit)
                 self.ledger.release(stop.checkpoint.spec)
-        self._used = [(stop, commit) for stop, commit in self._used if commit == keep]
+        self._used = [(stop, commit) for stop, commit in self._used if commit in needed]
 
 
 def _fetch(checkpoint: Checkpoint) -> Fetched:
     reference = resolve(checkpoint.spec)
     return Fetched(reference, *((reference.weights,) * 2 if reference.gguf else hashes(reference.folder)))
+
+
+def _at_once(act: Callable[[], object]) -> Future[list[str]]:
+    """What is done here and now, as others do it elsewhere."""
+    future: Future[list[str]] = Future()
+    try:
+        act()
+        future.set_result([])
+    except IsoscopeError as error:
+        future.set_exception(error)
+    return future
 
 
 def _in_background(act: Callable[[], Fetched]) -> Future[Fetched]:

@@ -7,6 +7,7 @@ import gc
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +18,11 @@ from isoscope.engine.announce import check_disk, give_back, human
 from isoscope.engine.options import OF_A_MODULE, Options, options_from
 from isoscope.engine.progress import Progress
 from isoscope.engine.results import Results
-from isoscope.engine.rows import tables
+from isoscope.engine.rows import tables, unasked
 from isoscope.models.reference import ModelReference, resolve
 from isoscope.sources import open_source
 from isoscope.statistics.kept import Statistics
-from isoscope.store.cell import key_of, manifest_of, pack
+from isoscope.store.cell import Cell, key_of, manifest_of, packed
 from isoscope.store.run import Run
 
 if TYPE_CHECKING:
@@ -95,7 +96,6 @@ def measure_model(run: Run, reference: ModelReference, source: Source, options: 
         return
     with limited_threads(options.threads):
         _run_cell(run, key, identity, reference, source, options, progress)
-    gc.collect()  # a model and its hooks hold each other: without this the next one would be loaded beside it
     give_back()
 
 
@@ -103,7 +103,7 @@ class Given:
     """The sources that were named, each opened once, and which of them a model reads."""
 
     def __init__(self, specs: list[str], column: str | None, models: list[str]) -> None:
-        self.column = column
+        self.specs, self.column, self.models = tuple(specs), column, tuple(models)
         named = [(name, rest) for name, equals, rest in (spec.partition("=") for spec in specs) if equals and name in models]
         self.named = dict(named)
         shared = [spec for spec in specs if spec.partition("=")[0] not in self.named] or ["embedded"]
@@ -194,15 +194,15 @@ def _run_cell(
             bar.advance(cursor.items - seen, rate=f"{(cursor.measured_tokens - first) / elapsed:,.0f} {one.reader.unit}/s")
             seen = cursor.items
             if time.monotonic() - saved >= options.save_every:
-                run.save_partial(key, asdict(cursor), pack(one.sites))
+                run.save_partial(key, asdict(cursor), partial(packed, one.sites))
                 saved = time.monotonic()
     one.finish()
     sites, columns, spec = one.sites, one.columns(), one.spec()
     del one
-    gc.collect()  # metrics need memory too, and no model
+    gc.collect()  # a model and its hooks hold each other, and neither metrics nor the next model should lie beside it
     give_back()
-    arrays = finish_cell(run, key, identity, sites, columns, spec, options, progress, time.monotonic() - started)
-    kept = sum(array.nbytes for array in (arrays or {}).values())
+    cell = finish_cell(run, key, identity, sites, columns, spec, options, progress, time.monotonic() - started)
+    kept = sum(file["bytes"] for file in cell.manifest["files"].values())
     progress.note(f"{reference.name}: {spec['tokens']:,} {spec['counted']}, {len(sites)} sites, {human(kept)} kept")
 
 
@@ -218,8 +218,8 @@ def finish_cell(
     seconds: float,
     *,
     replace: bool = False,
-) -> dict[str, Any] | None:
-    """Compute the tables of a cell's statistics and write it; what was kept of the statistics, as arrays."""
+) -> Cell:
+    """Compute the tables of a cell's statistics and write it."""
     spec = spec | {"cell": key}
     with progress.bar(f"{columns['model']}: metrics", len(sites), "sites") as bar:
 
@@ -228,7 +228,6 @@ def finish_cell(
             give_back()
 
         rows, series = tables(sites, columns, spec, layers=identity.get("layers", "all"), progress=step)
-    manifest = manifest_of(identity, columns, spec, options.keep, seconds=round(seconds, 1))
-    arrays = None if options.keep == "rows" else pack(sites, sample=options.keep == "all")
-    run.write(key, manifest, rows, series, arrays, replace=replace)
-    return arrays
+    manifest = manifest_of(identity, columns, spec, options.keep, tried=unasked(), seconds=round(seconds, 1))
+    arrays = None if options.keep == "rows" else partial(packed, sites, sample=options.keep == "all")
+    return run.write(key, manifest, rows, series, arrays, replace=replace)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,12 @@ import pandas as pd
 
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked
-from isoscope.engine.rows import is_block, tables
+from isoscope.engine.rows import is_block, tables, unasked
 from isoscope.metrics import curves, metrics, profiles, registry
 from isoscope.statistics.association import OUTCOME, PREDICTORS, associations
 from isoscope.statistics.kept import Clouds, Statistics, merged
-from isoscope.statistics.metric import Metric
 from isoscope.statistics.profile import Profile
-from isoscope.store.cell import Cell, key_of, manifest_of, pack
+from isoscope.store.cell import Cell, key_of, manifest_of, packed
 from isoscope.store.run import Run
 
 
@@ -32,14 +32,12 @@ class Results:
         Those that take seconds (`on_request`) are computed only where they are named.
         """
         wanted = [metric] if isinstance(metric, str) else metric
-        entries: list[Metric | Profile] = [*metrics(), *profiles()]
-        known = [entry.name for entry in entries]
-        filled_in = [entry.name for entry in entries if not entry.on_request]
+        known = [entry.name for entry in [*metrics(), *profiles()]]
         found = {str(name) for cell in self.run.cells() if _is_experiment(cell) for name in cell.rows()["metric"].unique()}
         for name in wanted or []:
             if name not in known and name not in found:
                 raise IsoscopeError(f"There is no metric called {name!r}{nearest(name, known) or '; see `isoscope list metrics`.'}")
-        computed = [name for name in wanted if name in known] if wanted is not None else filled_in
+        computed = [name for name in wanted if name in known] if wanted is not None else unasked()
         frame = stacked([self._rows(cell, computed, strict=wanted is not None) for cell in self.run.cells()], TABLE_COLUMNS)
         if wanted is not None:
             frame = frame[frame["metric"].isin(wanted)]
@@ -61,8 +59,10 @@ class Results:
                     f"{absent[0]} was not computed for {rows['model'].iloc[0]}, and the run kept only rows; measure again with --keep all."
                 )
             return rows
-        sites, manifest = cell.statistics(), cell.manifest
-        readable = _readable(absent, sites)
+        manifest = cell.manifest
+        untried = [name for name in absent if name not in manifest.get("tried", [])]
+        sites = cell.statistics() if untried else {}
+        readable = _readable(untried, sites)
         if not readable:
             return rows
         more, _ = tables(sites, manifest["columns"], manifest["spec"], names=readable, layers=manifest["identity"].get("layers", "all"))
@@ -92,6 +92,27 @@ class Results:
             raise IsoscopeError(f"{absent[0]} was not computed, and the run kept only rows; measure again with --keep all.")
         manifest = cell.manifest
         return stacked([stored, tables(cell.statistics(), manifest["columns"], manifest["spec"], names=absent)[1]], SERIES_COLUMNS)
+
+    def on_request(self, metrics: list[str], series: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Metrics and series that take seconds, of every model; of a suite only of the last step of its first longest seed."""
+        cells = [cell for cell in self._standing() if cell.has_statistics]
+        rows = [rows[rows["metric"].isin(metrics)] for cell in cells if metrics for rows in [self._rows(cell, metrics, strict=False)]]
+        return stacked(rows, TABLE_COLUMNS), stacked([self._curves(cell, series) for cell in cells if series], SERIES_COLUMNS)
+
+    def _standing(self) -> list[Cell]:
+        """The measured cells, of the checkpoints of a suite the one that stands for it."""
+        measured = [(cell, cell.manifest["columns"]) for cell in self.run.cells() if not _is_experiment(cell)]
+        seeds: dict[str, dict[Any, list[int]]] = {}
+        for _, columns in measured:
+            if columns.get("step") is not None:
+                seeds.setdefault(columns["model"], {}).setdefault(columns.get("seed"), []).append(columns["step"])
+        last = {model: max(own.items(), key=lambda one: len(one[1])) for model, own in seeds.items()}
+        standing = {(model, seed, max(steps)) for model, (seed, steps) in last.items()}
+        return [
+            cell
+            for cell, columns in measured
+            if columns.get("step") is None or (columns["model"], columns.get("seed"), columns["step"]) in standing
+        ]
 
     def associations(self, policy: str = "all") -> pd.DataFrame:
         """Whether drift and cosine go together over each model's layers: as published, by a valid test, and pooled by group."""
@@ -195,5 +216,5 @@ def _merge_cells(target: Run, key: str, parts: list[Cell]) -> None:
     keep = "sums" if any(manifest["keep"] == "sums" for manifest in manifests) else "all"
     rows, series = tables(sites, first["columns"], spec, layers=first["identity"].get("layers", "all"))
     identity, keys = first["identity"] | {"shard": [0, 1]}, [manifest["key"] for manifest in manifests]
-    manifest = manifest_of(identity, first["columns"], spec, keep, merged=keys)
-    target.write(key, manifest, rows, series, pack(sites, sample=keep == "all"))
+    manifest = manifest_of(identity, first["columns"], spec, keep, tried=unasked(), merged=keys)
+    target.write(key, manifest, rows, series, partial(packed, sites, sample=keep == "all"))

@@ -23,6 +23,12 @@ from isoscope.statistics.profile import Level, Profile, shared_documents
 from isoscope.statistics.site_statistics import SiteStatistics
 
 
+def unasked() -> list[str]:
+    """The names of the metrics and profiles that are computed without being named."""
+    entries: list[Metric | Profile] = [*metrics(), *profiles()]
+    return [entry.name for entry in entries if not entry.on_request]
+
+
 def numbers(cloud: Measured, names: list[str] | None = None) -> dict[str, Any]:
     """Every metric of a cloud that it kept enough for, by name: those that are named, or all but those that are to be named."""
     wanted = [m for m in metrics() if not m.on_request]

@@ -28,6 +28,7 @@ def sweep(
     steps: str | None = None,
     seeds: str | None = None,
     delete: bool = False,
+    processes: int | None = None,
     column: str | None = None,
     quiet: bool = False,
     **options: Any,
@@ -42,6 +43,8 @@ def sweep(
         steps: which steps, as they stand in the names: `0,20,40-200:20` or `1-512:x2`; by default all that are listed.
         seeds: which seeds, likewise.
         delete: take a checkpoint that this sweep downloaded out of the hub's cache once it is measured.
+        processes: how many checkpoints are measured side by side; by default as many as cores and memory allow where there are enough
+            checkpoints and no accelerator.
         column: the field of a .jsonl or .parquet that holds the text.
         quiet: show no progress.
         options: as `isoscope.measure` takes them; `taps` is hidden and attention.
@@ -49,7 +52,9 @@ def sweep(
     Returns:
         The run, open. Its `audit.json` holds what was found wrong.
     """
-    results, faults = sweep_all(suites, data, out, steps=steps, seeds=seeds, delete=delete, column=column, quiet=quiet, **options)
+    results, faults = sweep_all(
+        suites, data, out, steps=steps, seeds=seeds, delete=delete, processes=processes, column=column, quiet=quiet, **options
+    )
     for fault in faults:
         warnings.warn(fault, IsoscopeWarning, stacklevel=2)
     return results
@@ -63,6 +68,7 @@ def sweep_all(
     steps: str | None,
     seeds: str | None,
     delete: bool,
+    processes: int | None,
     column: str | None,
     quiet: bool,
     **options: Any,
@@ -71,7 +77,7 @@ def sweep_all(
     chosen = options_from({"taps": TAPS} | options)
     found = open_suites(_words(suites), steps, seeds)
     given = Given(_words(data), column, [suite.name for suite in found])
-    course = Course(Run(out), chosen, given, delete=delete, progress=Progress(quiet=quiet))
+    course = Course(Run(out), chosen, given, delete=delete, progress=Progress(quiet=quiet), processes=processes)
     course.go(found)
     faults = course.judge(found)
     if not course.measured:

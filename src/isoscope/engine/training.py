@@ -9,29 +9,9 @@ from typing import Any
 from isoscope.core.errors import IsoscopeError
 from isoscope.engine.measure import limited_threads
 from isoscope.engine.progress import Progress
+from isoscope.models.suites.asked import Asked
 from isoscope.sources import open_source
-from isoscope.training.recipe import RECIPES, grid, recipe
-
-
-def listed() -> str:
-    """The recipes, a line each."""
-    wide = max(map(len, RECIPES))
-    return "\n".join(f"{name:<{wide}}  {one.about}; {one.steps:,} steps of {one.batch} sequences" for name, one in RECIPES.items())
-
-
-def numbers(text: str, what: str) -> list[int]:
-    """Whole numbers and ranges of them, each once.
-
-    >>> numbers("0-2,5", "--seeds")
-    [0, 1, 2, 5]
-    """
-    found: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise IsoscopeError(f"{what} takes whole numbers and ranges, as in 0-2,5; got {text!r}.")
-        found += range(int(first), int(last if dash else first) + 1)
-    return list(dict.fromkeys(found))
+from isoscope.training.recipe import grid, recipe
 
 
 def run_training(
@@ -49,8 +29,8 @@ def run_training(
     **choices: Any,
 ) -> Path:
     """Train the seeds of a recipe that are not finished; the suite's folder."""
-    chosen, wanted = recipe(name).with_(**choices), numbers(seeds, "--seeds")
-    at = sorted(numbers(checkpoints, "--checkpoints")) if checkpoints else grid(chosen.steps)
+    chosen, wanted = recipe(name).with_(**choices), Asked.parse(seeds, "--seeds").every()
+    at = Asked.parse(checkpoints, "--checkpoints").every() if checkpoints else grid(chosen.steps)
     if at[-1] > chosen.steps:
         raise IsoscopeError(f"--checkpoints asks for step {at[-1]}, and the training ends at {chosen.steps}; raise --steps.")
     source = open_source(data, column, chosen.modality)

@@ -8,7 +8,7 @@ import pandas as pd
 
 from isoscope.core.block import TRAINED
 from isoscope.core.figure import figure
-from isoscope.drawing import INK, PALETTE, grid
+from isoscope.drawing import INK, PALETTE, grid, layered
 from isoscope.drawing.bias import BiasCurve, bias_panel, bias_points, by_network
 
 STATES = [
@@ -39,12 +39,12 @@ def block_norm(table: pd.DataFrame, series: pd.DataFrame) -> Any:
         under = []
         if len(trained):
             reach = {"low": float(trained.min()), "high": float(trained.max())}
-            under.append(alt.Chart({"values": [reach]}).mark_rect(color=INK, opacity=0.15).encode(y="low:Q", y2="high:Q"))
+            under.append(alt.Chart({"values": [reach]}).mark_rect(color=INK, opacity=0.15).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")))
         for value in marks["value"].head(1):
             at = {"x": round(float(value), 3), "text": f"N* = {value:.2f}"}
-            rule = alt.Chart({"values": [at]}).encode(x="x:Q")
+            rule = alt.Chart({"values": [at]}).encode(x=alt.X("x:Q"))
             under.append(rule.mark_rule(stroke=INK, strokeDash=[3, 3]))
             side = {"align": "right", "dx": -4} if value > own["x"].max() / 3 else {"align": "left", "dx": 4}
-            under.append(rule.mark_text(color=INK, dy=-4, baseline="bottom", **side).encode(y=alt.value(210), text="text:N"))
-        panels.append(alt.layer(*under, panel, title=str(model)) if under else panel)
+            under.append(rule.mark_text(color=INK, dy=-4, baseline="bottom", **side).encode(y=alt.value(210), text=alt.Text("text:N")))
+        panels.append(layered(*under, panel, title=str(model)) if under else panel)
     return grid(panels, table, columns=3)

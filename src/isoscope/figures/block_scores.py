@@ -8,7 +8,7 @@ import pandas as pd
 
 from isoscope.core.block import HISTOGRAM
 from isoscope.core.figure import figure
-from isoscope.drawing import INK, PALETTE, Curve, curve_scales, grid, records, short
+from isoscope.drawing import INK, PALETTE, Curve, curve_scales, grid, layered, records, short
 from isoscope.drawing.bias import by_network
 
 PANELS = 6
@@ -59,7 +59,9 @@ def _panel(shape: pd.DataFrame, means: pd.DataFrame, known: list[Curve], title: 
     area = alt.Chart({"values": bars}).mark_area(opacity=0.45, line=True, interpolate="step")
     marks = records(means.assign(x=short(means["y"])), ["curve", "x"])
     rules = (
-        alt.Chart({"values": marks}).mark_rule(strokeWidth=2).encode(x=x, **scales, tooltip=["curve:N", alt.Tooltip("x:Q", title="mean")])
+        alt.Chart({"values": marks})
+        .mark_rule(strokeWidth=2)
+        .encode(x=x, **scales, tooltip=[alt.Tooltip("curve:N"), alt.Tooltip("x:Q", title="mean")])
     )
     zero = alt.Chart({"values": [{"x": 0}]}).mark_rule(stroke=INK, strokeDash=[3, 3]).encode(x=x)
-    return alt.layer(zero, area.encode(x=x, y=alt.Y("y:Q", title="density"), color=scales["color"]), rules, title=title)
+    return layered(zero, area.encode(x=x, y=alt.Y("y:Q", title="density"), color=scales["color"]), rules, title=title)

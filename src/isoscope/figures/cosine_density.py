@@ -35,7 +35,7 @@ def cosine_density(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     tone = alt.Color("d:N", scale=alt.Scale(domain=names, range=PALETTE[: len(names)]), legend=legend)
     x = alt.X("x:Q", title="cosine of one pair", scale=alt.Scale(domain=[-reach, reach], nice=False))
     y = alt.Y("y:Q", title="density")
-    tooltip = ["d:N", alt.Tooltip("x:Q", title="cosine", format=".3f"), alt.Tooltip("y:Q", title="density", format=".3g")]
+    tooltip = [alt.Tooltip("d:N"), alt.Tooltip("x:Q", title="cosine", format=".3f"), alt.Tooltip("y:Q", title="density", format=".3g")]
     curves = alt.Chart({"values": records(rows, ["d", "x", "y"])}).mark_line(strokeWidth=1.8).encode(x=x, y=y, color=tone, tooltip=tooltip)
     return grid([curves], table)
 

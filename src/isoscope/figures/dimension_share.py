@@ -32,7 +32,7 @@ def panel(name: str, rows: pd.DataFrame, names: list[str]) -> Any:
     tooltip = [
         alt.Tooltip("dimension:N"),
         alt.Tooltip("y:Q", title="share", format=".4g"),
-        "layer:Q",
+        alt.Tooltip("layer:Q"),
         alt.Tooltip("policy:N", title="tokens"),
     ]
     bars = (

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.drawing import INK, POLICY_IS_CHOSEN, colour, grid, in_layers, labelled, lines, records
+from isoscope.drawing import INK, POLICY_IS_CHOSEN, colour, grid, in_layers, labelled, layered, lines, records
 
 SITE = ["line", "stack", "kind", "layer", "policy"]
 
@@ -34,19 +34,19 @@ def drift_and_cosine(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     tone = colour(lines(table))
     x = alt.X("drift_ratio:Q", title="drift ratio", axis=alt.Axis(tickCount=6))
     y = alt.Y("mean_cosine:Q", title="mean cosine")
-    tooltip = [alt.Tooltip("line:N", title="model"), "kind:N", "layer:Q", alt.Tooltip("policy:N", title="tokens")]
+    tooltip = [alt.Tooltip("line:N", title="model"), alt.Tooltip("kind:N"), alt.Tooltip("layer:Q"), alt.Tooltip("policy:N", title="tokens")]
     tooltip += [alt.Tooltip("drift_ratio:Q", format=".6g"), alt.Tooltip("mean_cosine:Q", format=".6g")]
     base = alt.Chart().encode(x=x, y=y, color=tone)
     hidden, final = (base.transform_filter(f"datum.kind == '{kind}'") for kind in ("hidden", "final"))
     diagonal = alt.Chart({"values": [{"v": 0}, {"v": end}]}).mark_line(stroke=INK, strokeDash=[5, 3], strokeWidth=1.2)
-    cloud = alt.layer(
-        hidden.mark_line(strokeWidth=1, opacity=0.5).encode(order="layer:Q"),
+    cloud = layered(
+        hidden.mark_line(strokeWidth=1, opacity=0.5).encode(order=alt.Order("layer:Q")),
         hidden.mark_point(filled=True, size=28, opacity=1).encode(tooltip=tooltip),
         final.mark_point(shape="diamond", size=80, strokeWidth=1.8, opacity=1).encode(tooltip=tooltip),
-        hidden.transform_filter("datum.end").mark_text(dx=7, dy=-7, fontSize=11).encode(text="layer:Q"),
+        hidden.transform_filter("datum.end").mark_text(dx=7, dy=-7, fontSize=11).encode(text=alt.Text("layer:Q")),
         data={"values": records(rows, [*SITE, "drift_ratio", "mean_cosine", "end"])},
     ).transform_filter(POLICY_IS_CHOSEN)
-    chart = alt.layer(diagonal.encode(x=alt.X("v:Q"), y=alt.Y("v:Q")), cloud)
+    chart = layered(diagonal.encode(x=alt.X("v:Q"), y=alt.Y("v:Q")), cloud)
     return grid([chart.properties(title="mean_cosine against drift_ratio")], table)
 
 

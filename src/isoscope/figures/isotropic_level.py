@@ -9,7 +9,7 @@ import pandas as pd
 
 from isoscope.core.figure import figure
 from isoscope.core.group import GROUPS, grouped
-from isoscope.drawing import AVERAGE, INK, PAIR, POLICY_IS_CHOSEN, curve_scales, grid, model_curves, records, short, with_curves
+from isoscope.drawing import AVERAGE, INK, PAIR, POLICY_IS_CHOSEN, curve_scales, grid, layered, model_curves, records, short, with_curves
 from isoscope.statistics.chance import one_pair
 
 SHAPES = ["circle", "square", "triangle-up", "diamond", "cross"]
@@ -41,7 +41,12 @@ def isotropic_level(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     x = alt.X("d:Q", title="dimension d", scale=alt.Scale(type="log", nice=False, padding=8), axis=alt.Axis(values=ticks, format="d"))
     y = alt.Y("value:Q", title="mean cosine", scale=alt.Scale(zero=True, padding=6))
     shape = alt.Shape("group:N", scale=alt.Scale(domain=[*GROUPS.values()], range=SHAPES), legend=alt.Legend(title=None, orient="right"))
-    tooltip = [alt.Tooltip("curve:N", title="model"), "group:N", alt.Tooltip("d:Q", format=","), alt.Tooltip("count:Q", title="layers")]
+    tooltip = [
+        alt.Tooltip("curve:N", title="model"),
+        alt.Tooltip("group:N"),
+        alt.Tooltip("d:Q", format=","),
+        alt.Tooltip("count:Q", title="layers"),
+    ]
     tooltip += [alt.Tooltip("value:Q", title="average cosine", format=".4g"), alt.Tooltip("pair:Q", title="one pair, 95 %", format=".3g")]
     tooltip += [alt.Tooltip("policy:N", title="tokens")]
     tone = curve_scales([*models, AVERAGE, PAIR])
@@ -50,4 +55,4 @@ def isotropic_level(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     data = alt.Chart({"values": records(points, ["curve", "group", "policy", "d", "count", "value", "pair"])})
     marks = data.transform_filter(POLICY_IS_CHOSEN).mark_point(size=70, strokeWidth=1.8, opacity=1)
     marks = marks.encode(x=x, y=y, **tone, shape=shape, tooltip=tooltip)
-    return grid([alt.layer(zero, level, *([marks] if models else []))], table)
+    return grid([layered(zero, level, *([marks] if models else []))], table)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.drawing import INTERVAL, POLICY_IS_CHOSEN, colour, grid, in_layers, labelled, layer_axis, lines, records
+from isoscope.drawing import INTERVAL, POLICY_IS_CHOSEN, colour, grid, in_layers, labelled, layer_axis, layered, lines, records
 
 FIRST = ["between_cosine", "mean_cosine", "drift_ratio", "centred_cosine", "top_share", "effective_rank", "participation_ratio"]
 """What most readers look for comes first; any other metric follows by name."""
@@ -38,7 +38,6 @@ def layer_profile(table: pd.DataFrame, series: pd.DataFrame) -> Any:
 
 def one_metric(rows: pd.DataFrame, metric: str, names: list[str]) -> Any:
     """The panel of one metric, with the colours of all `names`; None where no layer has a value."""
-    import altair as alt
 
     own = rows[rows["metric"] == metric]
     if own["value"].notna().sum() == 0:
@@ -54,7 +53,7 @@ def one_metric(rows: pd.DataFrame, metric: str, names: list[str]) -> Any:
     numbers = own[["value", "low", "high", *nulls]].to_numpy(float)
     flat = bool(np.nanmin(numbers) == np.nanmax(numbers))  # a scale around one number would have no room
     layers = marks(colour(names), nulls=nulls, band=bool(own["low"].notna().any()), stacks=own["stack"].nunique(), zero=flat)
-    chart = alt.layer(*layers, data={"values": records(own, columns)}, title=metric)
+    chart = layered(*layers, data={"values": records(own, columns)}, title=metric)
     return chart.transform_filter(POLICY_IS_CHOSEN).transform_calculate(interval=INTERVAL)
 
 
@@ -79,7 +78,7 @@ def marks(tone: Any, *, nulls: list[str], band: bool, stacks: int, zero: bool) -
     ]
     shape = alt.Shape("stack:N", scale=alt.Scale(range=["circle", "square", "triangle-up"]), legend=None) if stacks > 1 else alt.Undefined
     dashes = {"null": [5, 3], "norm_null": [1, 3]}
-    ends = {"y": alt.Y("low:Q", title=None), "y2": "high:Q"}
+    ends = {"y": alt.Y("low:Q", title=None), "y2": alt.Y2("high:Q")}
     spread = [hidden.mark_area(opacity=0.18).encode(**ends), final.mark_rule(opacity=0.6).encode(**ends)]
     return [
         *(spread if band else []),

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.drawing import INK, INTERVAL, POLICY_IS_CHOSEN, grid, in_layers, labelled, layer_axis, lines, records, short
+from isoscope.drawing import INK, INTERVAL, POLICY_IS_CHOSEN, grid, in_layers, labelled, layer_axis, layered, lines, records, short
 
 WHOLE, LOCAL, CONTROL = "the whole cloud", "neighbourhoods", "neighbourhoods of a Gaussian with the same covariance"
 TONES = {WHOLE: "#7d7f86", LOCAL: "#3f9d63", CONTROL: "#c2559b"}
@@ -55,10 +55,15 @@ def shares(name: str, rows: pd.DataFrame) -> Any:
     dash = alt.StrokeDash("cloud:N", scale=alt.Scale(domain=list(DASHES), range=list(DASHES.values())), legend=legend)
     y = alt.Y("value:Q", title="share of the strongest direction", scale=alt.Scale(domain=[0, 1]))
     base = alt.Chart().encode(x=layer_axis(), color=tone)
-    tooltip = ["cloud:N", "layer:Q", alt.Tooltip("policy:N", title="tokens"), alt.Tooltip("value:Q", title="share", format=".4g")]
+    tooltip = [
+        alt.Tooltip("cloud:N"),
+        alt.Tooltip("layer:Q"),
+        alt.Tooltip("policy:N", title="tokens"),
+        alt.Tooltip("value:Q", title="share", format=".4g"),
+    ]
     tooltip += [alt.Tooltip("interval:N", title="95 % interval"), alt.Tooltip("n:Q", format=","), alt.Tooltip("d:Q", format=",")]
-    chart = alt.layer(
-        base.mark_area(opacity=0.18).encode(y=alt.Y("low:Q", title="share of the strongest direction"), y2="high:Q"),
+    chart = layered(
+        base.mark_area(opacity=0.18).encode(y=alt.Y("low:Q", title="share of the strongest direction"), y2=alt.Y2("high:Q")),
         base.mark_line(strokeWidth=1.8).encode(y=y, strokeDash=dash),
         base.mark_point(filled=True, size=22, opacity=1).encode(y=y, tooltip=tooltip),
         data={"values": records(found, ["cloud", "layer", "policy", "value", "low", "high", "n", "d"])},
@@ -75,14 +80,14 @@ def excess(name: str, rows: pd.DataFrame) -> Any:
     rows = rows.sort_values("layer", kind="stable")
     rows = rows.assign(**{column: short(rows[column]) for column in ("value", "low", "high")})
     y = alt.Y("value:Q", title=said, scale=alt.Scale(zero=True))
-    tooltip = ["layer:Q", alt.Tooltip("policy:N", title="tokens"), alt.Tooltip("value:Q", title=said, format=".4g")]
+    tooltip = [alt.Tooltip("layer:Q"), alt.Tooltip("policy:N", title="tokens"), alt.Tooltip("value:Q", title=said, format=".4g")]
     tooltip += [alt.Tooltip("interval:N", title="95 % interval"), alt.Tooltip("n:Q", format=","), alt.Tooltip("d:Q", format=",")]
     base = alt.Chart().encode(x=layer_axis())
-    own = alt.layer(
-        base.mark_area(opacity=0.18, fill=TONES[LOCAL]).encode(y=alt.Y("low:Q", title=said), y2="high:Q"),
+    own = layered(
+        base.mark_area(opacity=0.18, fill=TONES[LOCAL]).encode(y=alt.Y("low:Q", title=said), y2=alt.Y2("high:Q")),
         base.mark_line(strokeWidth=1.8, stroke=TONES[LOCAL]).encode(y=y),
         base.mark_point(filled=True, size=22, opacity=1, color=TONES[LOCAL]).encode(y=y, tooltip=tooltip),
         data={"values": records(rows, ["layer", "policy", "value", "low", "high", "n", "d"])},
     )
     zero = alt.Chart({"values": [{"value": 0}]}).mark_rule(stroke=INK, opacity=0.8).encode(y=y)
-    return alt.layer(zero, own.transform_filter(POLICY_IS_CHOSEN).transform_calculate(interval=INTERVAL), title=f"{name}: excess")
+    return layered(zero, own.transform_filter(POLICY_IS_CHOSEN).transform_calculate(interval=INTERVAL), title=f"{name}: excess")

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.drawing import POLICY_IS_CHOSEN, decades, grid, in_layers, labelled, layer_axis, lines, records
+from isoscope.drawing import POLICY_IS_CHOSEN, decades, grid, in_layers, labelled, layer_axis, layered, lines, records
 
 CELL, MEAN = "#3f74b5", "#e4762b"
 
@@ -39,20 +39,24 @@ def panel(name: str, rows: pd.DataFrame, means: pd.DataFrame) -> Any:
     y = alt.Y(
         "bottom:Q", title="norm", scale=alt.Scale(type="log", nice=False, domain=reach(rows)), axis=alt.Axis(values=ticks, format="~g")
     )
-    tooltip = ["layer:Q", alt.Tooltip("x:Q", title="norm", format=".4g"), alt.Tooltip("y:Q", title="share of points", format=".3g")]
+    tooltip = [
+        alt.Tooltip("layer:Q"),
+        alt.Tooltip("x:Q", title="norm", format=".4g"),
+        alt.Tooltip("y:Q", title="share of points", format=".3g"),
+    ]
     legend = alt.Legend(
         title="share", format="~g", symbolType="square", symbolFillColor=CELL, symbolStrokeWidth=0, values=[0.001, 0.01, 0.1, 1]
     )
     shade = alt.Opacity("y:Q", scale=alt.Scale(type="log", domain=[0.0005, 1], range=[0.3, 1], clamp=True), legend=legend)
     cells = alt.Chart({"values": records(rows, ["policy", "layer", "x", "y", "bottom", "top"])}).mark_rect(fill=CELL)
     cells = cells.transform_calculate(left="datum.layer - 0.5", right="datum.layer + 0.5")
-    cells = cells.encode(x=layer_axis("left"), x2="right:Q", y=y, y2="top:Q", opacity=shade, tooltip=tooltip)
+    cells = cells.encode(x=layer_axis("left"), x2=alt.X2("right:Q"), y=y, y2=alt.Y2("top:Q"), opacity=shade, tooltip=tooltip)
     mean = alt.Chart({"values": records(means.sort_values("layer"), ["policy", "layer", "value"])})
-    mean_tip = ["layer:Q", alt.Tooltip("value:Q", title="mean norm", format=".6g")]
+    mean_tip = [alt.Tooltip("layer:Q"), alt.Tooltip("value:Q", title="mean norm", format=".6g")]
     line = mean.mark_line(stroke=MEAN, strokeWidth=1.8, point=alt.OverlayMarkDef(color=MEAN, size=22))
-    line = line.encode(x=layer_axis(), y="value:Q", tooltip=mean_tip)
+    line = line.encode(x=layer_axis(), y=alt.Y("value:Q"), tooltip=mean_tip)
     layers = [chart.transform_filter(POLICY_IS_CHOSEN) for chart in (cells, line)]
-    return alt.layer(*layers).properties(title=name)
+    return layered(*layers).properties(title=name)
 
 
 def reach(rows: pd.DataFrame) -> list[float]:

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.drawing import INTERVAL, PALETTE, grid, in_layers, labelled, layer_axis, lines, policies, records
+from isoscope.drawing import INTERVAL, PALETTE, grid, in_layers, labelled, layer_axis, layered, lines, policies, records
 
 SHOWN = ["between_cosine", "mean_cosine", "top_share", "effective_rank"]
 """The cosine (between items where there is one), the dominant direction, and the dimensions in use."""
@@ -45,13 +45,13 @@ def panel(rows: pd.DataFrame, line: str, metric: str, names: list[str]) -> Any:
     dashes = alt.StrokeDash("policy:N", scale=alt.Scale(domain=names, range=[[1, 0], [6, 2], [2, 2], [8, 2, 2, 2]]), legend=legend)
     tone = alt.Color("policy:N", scale=scale, legend=legend)
     y = alt.Y("value:Q", title=None, scale=alt.Scale(zero=bool(rows["value"].min() == rows["value"].max())))
-    tooltip = [alt.Tooltip("policy:N", title="tokens"), "kind:N", "layer:Q", alt.Tooltip("value:Q", format=".6g")]
+    tooltip = [alt.Tooltip("policy:N", title="tokens"), alt.Tooltip("kind:N"), alt.Tooltip("layer:Q"), alt.Tooltip("value:Q", format=".6g")]
     tooltip += [alt.Tooltip("interval:N", title="95 % interval"), alt.Tooltip("n:Q", format=","), alt.Tooltip("d:Q", format=",")]
     base = alt.Chart().encode(x=layer_axis(), color=tone)
     hidden, final = (base.transform_filter(f"datum.kind == '{kind}'") for kind in ("hidden", "final"))
     rows = rows.sort_values("layer", kind="stable")
-    chart = alt.layer(
-        *([hidden.mark_area(opacity=0.15).encode(y=alt.Y("low:Q", title=None), y2="high:Q")] if rows["low"].notna().any() else []),
+    chart = layered(
+        *([hidden.mark_area(opacity=0.15).encode(y=alt.Y("low:Q", title=None), y2=alt.Y2("high:Q"))] if rows["low"].notna().any() else []),
         hidden.mark_line(strokeWidth=1.8).encode(y=y, strokeDash=dashes),
         hidden.mark_point(filled=True, size=22, opacity=1).encode(y=y, tooltip=tooltip),
         final.mark_point(shape="diamond", size=75, strokeWidth=1.8, opacity=1).encode(y=y, tooltip=tooltip),

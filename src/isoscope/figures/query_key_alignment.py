@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.drawing import INK, INTERVAL, POLICY_IS_CHOSEN, colour, grid, labelled, layer_axis, lines, records
+from isoscope.drawing import INK, INTERVAL, POLICY_IS_CHOSEN, colour, grid, labelled, layer_axis, layered, lines, records
 from isoscope.statistics.chance import head_threshold
 
 SHOWN = {
@@ -34,7 +34,7 @@ def panel(rows: pd.DataFrame, metric: str, title: str) -> Any:
     """One metric over the layers."""
     import altair as alt
 
-    tooltip = [alt.Tooltip("line:N", title="model"), "kind:N", alt.Tooltip("layer:Q"), alt.Tooltip("head:O")]
+    tooltip = [alt.Tooltip("line:N", title="model"), alt.Tooltip("kind:N"), alt.Tooltip("layer:Q"), alt.Tooltip("head:O")]
     tooltip += [alt.Tooltip("value:Q", format=".4g"), alt.Tooltip("interval:N", title="95 % interval")]
     y = alt.Y("value:Q", title=None, scale=alt.Scale(domain=[-1, 1] if metric == "qk_cosine" else [0, 1]))
     base = alt.Chart({"values": records(rows, ["line", "kind", "layer", "head", "policy", "value", "low", "high"])}).encode(x=layer_axis())
@@ -43,7 +43,7 @@ def panel(rows: pd.DataFrame, metric: str, title: str) -> Any:
     drawn = [points.transform_filter(POLICY_IS_CHOSEN).transform_calculate(interval=INTERVAL)]
     if metric == "qk_cosine":
         drawn = [*(chance(level) for level in levels(rows)), *drawn]
-    return alt.layer(*drawn).properties(title=title)
+    return layered(*drawn).properties(title=title)
 
 
 def levels(rows: pd.DataFrame) -> list[float]:
@@ -57,4 +57,4 @@ def chance(level: float) -> Any:
     """A level as a rule."""
     import altair as alt
 
-    return alt.Chart({"values": [{"value": level}]}).mark_rule(stroke=INK, strokeDash=[2, 3]).encode(y="value:Q")
+    return alt.Chart({"values": [{"value": level}]}).mark_rule(stroke=INK, strokeDash=[2, 3]).encode(y=alt.Y("value:Q"))

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.drawing import INK, POLICY_IS_CHOSEN, decades, depth_colour, grid, in_layers, labelled, lines, records
+from isoscope.drawing import INK, POLICY_IS_CHOSEN, decades, depth_colour, grid, in_layers, labelled, layered, lines, records
 
 FINAL = "#3f9d63"
 DRAWN = 32
@@ -60,14 +60,23 @@ def panel(name: str, rows: pd.DataFrame, table: pd.DataFrame) -> Any:
 
     x = alt.X("x:Q", title="rank", scale=alt.Scale(type="log", nice=False), axis=alt.Axis(format="~s", values=decades(rows["x"])))
     y = alt.Y("share:Q", title="share of variance", scale=alt.Scale(type="log"), axis=alt.Axis(format="~g", values=decades(rows["share"])))
-    tooltip = ["kind:N", "layer:Q", alt.Tooltip("x:Q", title="rank"), alt.Tooltip("y:Q", title="eigenvalue", format=".6g")]
+    tooltip = [
+        alt.Tooltip("kind:N"),
+        alt.Tooltip("layer:Q"),
+        alt.Tooltip("x:Q", title="rank"),
+        alt.Tooltip("y:Q", title="eigenvalue", format=".6g"),
+    ]
     tooltip += [alt.Tooltip("share:Q", title="share of variance", format=".4g"), alt.Tooltip("policy:N", title="tokens")]
     drawn = alt.Chart().encode(x=x, y=y, tooltip=tooltip)
-    hidden = drawn.transform_filter("datum.kind == 'hidden'").mark_line(strokeWidth=1.3).encode(color=depth_colour(), detail="layer:N")
+    hidden = (
+        drawn.transform_filter("datum.kind == 'hidden'")
+        .mark_line(strokeWidth=1.3)
+        .encode(color=depth_colour(), detail=alt.Detail("layer:N"))
+    )
     final = drawn.transform_filter("datum.kind == 'final'").mark_line(strokeWidth=1.8, stroke=FINAL)
-    layers = alt.layer(hidden, final, data={"values": records(rows, ["kind", "layer", "policy", "x", "y", "share"])})
+    layers = layered(hidden, final, data={"values": records(rows, ["kind", "layer", "policy", "x", "y", "share"])})
     reference = alt.Chart({"values": references(name, table)}).mark_line(stroke=INK, strokeDash=[5, 3], strokeWidth=1.5).encode(x=x, y=y)
-    chart = alt.layer(layers.transform_filter(POLICY_IS_CHOSEN), reference.transform_filter(POLICY_IS_CHOSEN))
+    chart = layered(layers.transform_filter(POLICY_IS_CHOSEN), reference.transform_filter(POLICY_IS_CHOSEN))
     return chart.properties(title=name)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.drawing import curve_scales, grid, records
+from isoscope.drawing import curve_scales, grid, layered, records
 from isoscope.drawing.projection import KINDS, projected
 
 BASES = {"union": "components of both", "key": "components of the keys", "query": "components of the queries"}
@@ -42,4 +42,4 @@ def panel(points: pd.DataFrame, title: list[str]) -> Any:
     tooltip = [alt.Tooltip("curve:N", title="mean of"), alt.Tooltip("x:O", title="component"), alt.Tooltip("y:Q", format=".4g")]
     stems = base.mark_rule(strokeWidth=2).encode(x=x, xOffset=side, y=y, y2=alt.datum(0), **scales)
     dots = base.mark_point(filled=True, size=40, opacity=1).encode(x=x, xOffset=side, y=y, color=scales["color"], tooltip=tooltip)
-    return alt.layer(stems, dots, title=title)
+    return layered(stems, dots, title=title)

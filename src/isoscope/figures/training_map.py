@@ -45,7 +45,12 @@ def panel(rows: pd.DataFrame, title: list[str], scheme: str) -> Any:
     import altair as alt
 
     rows = rows.assign(**{name: short(rows[name]) for name in ("value", "low", "high")})
-    tooltip = ["layer:O", alt.Tooltip("step:O"), alt.Tooltip("value:Q", format=".4g"), alt.Tooltip("interval:N", title="95 % interval")]
+    tooltip = [
+        alt.Tooltip("layer:O"),
+        alt.Tooltip("step:O"),
+        alt.Tooltip("value:Q", format=".4g"),
+        alt.Tooltip("interval:N", title="95 % interval"),
+    ]
     layers = sorted(int(layer) for layer in rows["layer"].unique())
     tiles = alt.Chart({"values": records(rows, ["layer", "step", "policy", "value", "low", "high"])}).mark_rect()
     coloured = tiles.encode(

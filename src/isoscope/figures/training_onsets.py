@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.drawing import INK, grid, records
+from isoscope.drawing import INK, grid, layered, records
 from isoscope.drawing.training import layer_colour, panel_title, step_axis, with_suite
 
 KINDS = {"query": "drift of queries", "key": "drift of keys"}
@@ -51,8 +51,8 @@ def panel(heads: pd.DataFrame, title: list[str], measured: list[int]) -> Any:
     x, y = alt.X(**across), alt.Y(**up)
     data = {"values": records(points, ["layer", "count", "heads", *numbers])}
     tooltip = [
-        "layer:Q",
-        "heads:N",
+        alt.Tooltip("layer:Q"),
+        alt.Tooltip("heads:N"),
         alt.Tooltip("value_drift:Q", title="drift", format=","),
         alt.Tooltip("value_sharp:Q", title="sharpening", format=","),
     ]
@@ -61,10 +61,10 @@ def panel(heads: pd.DataFrame, title: list[str], measured: list[int]) -> Any:
     diagonal = alt.Chart({"values": ends}).mark_line(stroke=INK, strokeDash=[2, 3]).encode(x=x, y=y)
     base = alt.Chart(data).encode(**layer_colour(points["layer"]))
     bars = [
-        base.mark_rule(opacity=0.4).encode(x=x, y=alt.Y(**up | {"shorthand": "low_sharp:Q"}), y2="high_sharp:Q"),
-        base.mark_rule(opacity=0.4).encode(x=alt.X(**across | {"shorthand": "low_drift:Q"}), x2="high_drift:Q", y=y),
+        base.mark_rule(opacity=0.4).encode(x=x, y=alt.Y(**up | {"shorthand": "low_sharp:Q"}), y2=alt.Y2("high_sharp:Q")),
+        base.mark_rule(opacity=0.4).encode(x=alt.X(**across | {"shorthand": "low_drift:Q"}), x2=alt.X2("high_drift:Q"), y=y),
     ]
-    return alt.layer(diagonal, *bars, base.mark_point(filled=True, opacity=0.8).encode(x=x, y=y, size=size, tooltip=tooltip), title=title)
+    return layered(diagonal, *bars, base.mark_point(filled=True, opacity=0.8).encode(x=x, y=y, size=size, tooltip=tooltip), title=title)
 
 
 def spoken(heads: pd.Series) -> str:

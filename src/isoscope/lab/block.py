@@ -21,6 +21,7 @@ from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.lab.networks import INITS, NORMS, Plain, Sizes, Subject, parse_variant
 from isoscope.lab.sight import look
+from isoscope.statistics.chance import margin
 from isoscope.store.cell import key_of, manifest_of
 from isoscope.store.run import Run
 
@@ -205,10 +206,8 @@ def interval(values: np.ndarray) -> tuple[float, float, float]:
     >>> [round(x, 3) for x in interval(np.array([1.0, 2.0, 3.0]))]
     [2.0, -0.484, 4.484]
     """
-    from scipy.special import stdtrit
-
     n, mean = len(values), float(values.mean()) if len(values) else math.nan
-    half = float(stdtrit(n - 1, 0.975)) * float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
+    half = margin(float(values.std(ddof=1)) / math.sqrt(n), n - 1) if n > 1 else math.nan
     return mean, mean - half, mean + half
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
+from isoscope.statistics.chance import margin
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.metric import metric
 from isoscope.statistics.resampled_neighbours import Among, isotropic_clouds, jackknife_error, matched
@@ -55,8 +56,6 @@ def hubness(cloud: Cloud) -> Number:
 
     Radovanović, Nanopoulos and Ivanović (2010).
     """
-    from scipy.special import stdtrit
-
     try:
         n = len(cloud.neighbours(K).kept)
     except IsoscopeError as refused:
@@ -65,7 +64,7 @@ def hubness(cloud: Cloud) -> Number:
     counts = _occurrences(found.indices, n)
     value = _skewness(counts)
     error, freedom = jackknife_error(found, K, _of, cloud.drawn.unit)
-    half = float(stdtrit(freedom, 0.975)) * error
+    half = margin(error, freedom)
     null, null_sd = _chance(matched(n), cloud.d)
     note = f"the largest hub is a neighbour of {counts.max() / n:.1%} of {n} points"
     if found.duplicates:

@@ -50,7 +50,7 @@ def download(name: HubName, *, untrained: bool) -> Path:
     Only files at the root are taken, and those of the Transformer's folder where the model is a chain of sentence-transformers
     modules. `untrained` takes no weights where config.json says what the model is.
     """
-    with _explained(name):
+    with explained(name):
         folder = _fetch(name, name.revision, list(SMALL), "*/*")
         inside = transformer_path(folder)
         if inside:
@@ -60,18 +60,19 @@ def download(name: HubName, *, untrained: bool) -> Path:
     return folder
 
 
-def _settings() -> dict[str, Any]:
+def client_settings() -> dict[str, Any]:
     """What the environment says now; the client itself looks once, when it is imported. Unset is left to the client."""
     home, cache = os.environ.get("HF_HOME"), os.environ.get("HF_HUB_CACHE")
     cache = cache or (os.path.join(home, "hub") if home else None)
     return {
         "endpoint": os.environ.get("HF_ENDPOINT") or None,
         "cache_dir": os.path.expandvars(os.path.expanduser(cache)) if cache else None,
-        "local_files_only": _offline(),
+        "local_files_only": offline(),
     }
 
 
-def _offline() -> bool:
+def offline() -> bool:
+    """Whether the environment forbids to ask the hub."""
     said = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("TRANSFORMERS_OFFLINE") or ""
     return said.upper() in ("1", "ON", "YES", "TRUE")
 
@@ -87,7 +88,7 @@ def _fetch(name: HubName, revision: str | None, wanted: list[str], unwanted: str
 
     selection: dict[str, Any] = {"allow_patterns": wanted, "ignore_patterns": unwanted}
     try:
-        return Path(snapshot_download(name.repository, revision=revision, tqdm_class=Bars, **selection, **_settings()))
+        return Path(snapshot_download(name.repository, revision=revision, tqdm_class=Bars, **selection, **client_settings()))
     except LocalEntryNotFoundError as error:
         # Out of reach, and the cache holds a part: enough or not, that is seen when it is read.
         if partial := getattr(error, "snapshot_path", None):
@@ -130,9 +131,9 @@ def _declared(name: HubName, commit: str) -> dict[str, str | None]:
     from huggingface_hub import HfApi
     from huggingface_hub.errors import OfflineModeIsEnabled
 
-    if _offline():
+    if offline():
         raise OfflineModeIsEnabled
-    info = HfApi(endpoint=_settings()["endpoint"]).model_info(name.repository, revision=commit, files_metadata=True)
+    info = HfApi(endpoint=client_settings()["endpoint"]).model_info(name.repository, revision=commit, files_metadata=True)
     return {file.rfilename: file.lfs.sha256 if file.lfs else None for file in info.siblings or []}
 
 
@@ -166,7 +167,8 @@ def _delete(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _explained(name: HubName) -> Iterator[None]:
+def explained(name: HubName) -> Iterator[None]:
+    """Turn what the hub's client raises into one sentence about this name."""
     try:
         yield
     except IsoscopeError:
@@ -190,15 +192,16 @@ def _sentence(name: HubName, error: Exception) -> str:
         if isinstance(one, errors.HfHubHTTPError):
             return _refusal(name, one)
         if isinstance(one, OSError) and one.errno in NO_ROOM:
-            return f"There is no room for {name} in the hub's cache {_cache()} ({one.strerror}); make room, or set HF_HOME to another disk."
+            place = f"the hub's cache {cache_folder()} ({one.strerror})"
+            return f"There is no room for {name} in {place}; make room, or set HF_HOME to another disk."
         if isinstance(one, OSError) and one.errno and not isinstance(one, ConnectionError | TimeoutError):
-            return f"The hub's cache {_cache()} cannot be written ({one.strerror}); set HF_HOME to a folder of yours."
+            return f"The hub's cache {cache_folder()} cannot be written ({one.strerror}); set HF_HOME to a folder of yours."
         if any(kind.__name__ == "TransportError" for kind in type(one).__mro__):  # of httpx, under whatever name the client has it
             return (
                 f"{name} is not a folder here, and the hub cannot be reached to look for it ({_endpoint()}); check the path, the network "
                 "or HF_ENDPOINT, or put the model's folder on this machine."
             )
-    if _offline():
+    if offline():
         return _not_cached(name)
     return f"The hub does not give {name}: {(str(error).strip() or type(error).__name__).splitlines()[0].rstrip('.')}."
 
@@ -222,16 +225,19 @@ def _refusal(name: HubName, error: Any) -> str:
 
 
 def _not_cached(name: HubName) -> str:
-    return f"{name} is not whole in the hub's cache {_cache()}, and HF_HUB_OFFLINE forbids to fetch it; run once with HF_HUB_OFFLINE=0."
+    return (
+        f"{name} is not whole in the hub's cache {cache_folder()}, and HF_HUB_OFFLINE forbids to fetch it; run once with HF_HUB_OFFLINE=0."
+    )
 
 
-def _cache() -> str:
+def cache_folder() -> str:
+    """Where the hub's client keeps what it downloads."""
     from huggingface_hub import constants
 
-    return str(_settings()["cache_dir"] or constants.HF_HUB_CACHE)
+    return str(client_settings()["cache_dir"] or constants.HF_HUB_CACHE)
 
 
 def _endpoint() -> str:
     from huggingface_hub import constants
 
-    return str(_settings()["endpoint"] or constants.ENDPOINT)
+    return str(client_settings()["endpoint"] or constants.ENDPOINT)

@@ -39,6 +39,13 @@ class ModelReference:
     seed: int | None = None
 
 
+def weight(reference: ModelReference) -> int:
+    """The bytes of a model's files: of one file where it is one, else of the folder that its weights lie in."""
+    alone = reference.gguf or reference.whisper
+    files = [reference.folder / alone] if alone else reference.folder.iterdir()
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
 def resolve(spec: str, *, seed: int = 0) -> ModelReference:
     """Find a model and hash its weights. A hub id is downloaded into the hub's own cache first."""
     untrained = spec.startswith(UNTRAINED)

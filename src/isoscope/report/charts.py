@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +40,10 @@ PAGE: dict[str, Any] = {
 """Ink in the colour of the page's text, so that light, dark and print need one drawing."""
 
 
+WHOLE = ("$schema", "config", "params", "datasets", "usermeta")
+"""What a specification says of the whole, not of a panel."""
+
+
 @dataclass(frozen=True)
 class Drawn:
     """A figure with its panels, each a Vega-Lite specification of its own."""
@@ -47,27 +52,38 @@ class Drawn:
     panels: list[dict[str, Any]]
     legend: list[tuple[str, str, str]]
     """The figure's own curves: name, tone and dash; empty where the page's legend of models is enough."""
+    steps: list[int]
+    """The steps that its parameter `step` can take; empty where it has none."""
 
 
-def drawn(table: pd.DataFrame, series: pd.DataFrame) -> list[Drawn]:
-    """Every figure that these tables can fill, in reading order; Altair has checked the parts, and to check the whole takes seconds."""
-    names = [name for name in ORDER if name in figures] + [name for name in figures.names() if name not in ORDER]
-    found = [(figures[name], figures[name].draw(table, series)) for name in names]
-    specs = [(figure, chart.to_dict(validate=False)) for figure, chart in found if chart is not None]
-    return [Drawn(figure, panels(spec), legend_of(spec)) for figure, spec in specs]
+def drawn(table: pd.DataFrame, series: pd.DataFrame, but: Collection[str] = ()) -> list[Drawn]:
+    """Every figure that these tables can fill, `but` these, in reading order."""
+    others = [name for name in figures.names() if name not in ORDER and name not in but]
+    return filled([*(name for name in ORDER if name in figures), *others], table, series)
+
+
+def filled(names: Iterable[str], table: pd.DataFrame, series: pd.DataFrame) -> list[Drawn]:
+    """Those of these figures that the tables can fill. Altair checks nothing: tests have, and it takes seconds."""
+    from altair.utils.schemapi import debug_mode
+
+    with debug_mode(False):
+        found = [(figures[name], figures[name].draw(table, series)) for name in names]
+        specs = [(figure, chart.to_dict(validate=False)) for figure, chart in found if chart is not None]
+    return [Drawn(figure, panels(spec), legend_of(spec), spec.get("usermeta", {}).get("steps", [])) for figure, spec in specs]
 
 
 def panels(spec: dict[str, Any]) -> list[dict[str, Any]]:
     """A specification as panels that the page can lay out: those of a concatenation, each with the data it names; else itself."""
     shared = {"params": spec.get("params", []), "config": PAGE}
     datasets: dict[str, Any] = spec.get("datasets", {})
-    parts = spec.get("concat") or [{key: value for key, value in spec.items() if key not in ("$schema", "config", "params", "datasets")}]
+    parts = spec.get("concat") or [{key: value for key, value in spec.items() if key not in WHOLE}]
     made = []
     for part in parts:
         own = without_line_legend(part)
         if "layer" in own or "mark" in own:
             own["width"] = "container"
-        used = {name: rows for name, rows in datasets.items() if name in names_of(own)}
+        named = names_of(own)
+        used = {name: rows for name, rows in datasets.items() if name in named}
         made.append(own | shared | ({"datasets": used} if used else {}))
     return made
 

@@ -30,9 +30,13 @@ PRINT: dict[str, Any] = {
 """Ink on white paper. A typeface that vl-convert carries with it comes first, so a file looks the same wherever it is made."""
 
 
-def write_figures(table: pd.DataFrame, series: pd.DataFrame, folder: Path, formats: Iterable[str] = FORMATS) -> list[Path]:
-    """Every figure that these tables can fill, as `folder/name.format`; answers what was written. Of a training one checkpoint is drawn,
-    but in the figures over its steps."""
+def write_figures(
+    table: pd.DataFrame, series: pd.DataFrame, folder: Path, formats: Iterable[str] = FORMATS, names: Iterable[str] | None = None
+) -> list[Path]:
+    """Every figure that these tables can fill, or of them those that are named, as `folder/name.format`; answers what was written.
+
+    Of a training one checkpoint is drawn, but in the figures over its steps.
+    """
     formats = tuple(formats)
     unknown = [name for name in formats if name not in FORMATS]
     if unknown:
@@ -40,7 +44,7 @@ def write_figures(table: pd.DataFrame, series: pd.DataFrame, folder: Path, forma
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     now = one_checkpoint(table, series)
-    for figure in figures:
+    for figure in figures if names is None else [figures[name] for name in names]:
         chart = figure.draw(table, series) if figure.name in OVER_STEPS else figure.draw(*now)
         if chart is None:
             continue

@@ -8,45 +8,124 @@
     return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
   };
 
-  // Charts: drawn one after the other so that the page stays alive, and told which tokens the reader chose.
-  const views = [];
-  const chosen = () => document.querySelector("#policy input:checked")?.value;
-  const setPolicy = (view) => {
-    const value = chosen();
-    if (value === undefined) return;
-    try { view.signal("policy", value).runAsync(); } catch { /* a chart that does not depend on the tokens */ }
+  // What the reader chose is remembered where the browser allows it; a file opened from disk may not be allowed.
+  const remember = (store, name, value) => { try { store().setItem(`isoscope-${name}`, value); } catch { /* not allowed */ } };
+  const recall = (store, name) => { try { return store().getItem(`isoscope-${name}`); } catch { return null; } };
+  const always = () => window.localStorage, here = () => window.sessionStorage;
+
+  // Light or dark: as the system has it unless the reader chooses.
+  const THEMES = ["auto", "light", "dark"];
+  const setTheme = (theme) => {
+    document.documentElement.dataset.theme = theme;
+    document.querySelector("meta[name=color-scheme]").content = theme === "auto" ? "light dark" : theme;
+    byId("theme").textContent = `theme: ${theme}`;
+  };
+  const known = recall(always, "theme");
+  setTheme(THEMES.includes(known) ? known : "auto");
+  byId("theme").hidden = false;
+  byId("theme").addEventListener("click", () => {
+    const theme = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % THEMES.length];
+    setTheme(theme);
+    remember(always, "theme", theme);
+  });
+
+  // Charts: drawn one after the other so that the page stays alive; told which tokens and which step the reader chose.
+  const views = new Map();
+  const signal = (view, name, value) => {
+    try { view.signal(name, value).runAsync(); } catch { /* a chart that does not depend on it */ }
+  };
+  const policy = () => document.querySelector("#policy input:checked")?.value;
+  const stepOf = (slider) => Number(slider.dataset.steps.split(" ")[Number(slider.value)]);
+  const settle = (place, view) => {
+    if (policy() !== undefined) signal(view, "policy", policy());
+    const slider = place.closest(".figure")?.querySelector("[data-steps]");
+    if (slider) signal(view, "step", stepOf(slider));
   };
   const options = {
     // A model without a final norm leaves a layer of its charts empty, which is no mistake: level 1 is errors only.
     mode: "vega-lite", renderer: "svg", logLevel: 1, tooltip: { theme: "custom" },
     actions: { export: true, source: false, compiled: false, editor: false },
   };
-  const drawAll = async () => {
-    const specs = JSON.parse(await unpack("charts"));
-    for (const place of document.querySelectorAll("[data-chart]")) {
-      try {
-        const { view } = await window.vegaEmbed(place, specs[Number(place.dataset.chart)], options);
-        views.push(view);
-        setPolicy(view);
-      } catch (error) {
-        place.className = "failed";
-        place.textContent = `This chart could not be drawn: ${error.message}`;
-      }
+  const library = unpack("vega").then((text) => {
+    const script = document.createElement("script");
+    script.textContent = text;
+    document.head.append(script);
+  });
+  const charts = unpack("charts").then(JSON.parse);
+  const draw = async (place) => {
+    if (views.has(place)) return;
+    views.set(place, null);
+    try {
+      await library;
+      const { view } = await window.vegaEmbed(place, (await charts)[Number(place.dataset.chart)], options);
+      views.set(place, view);
+      settle(place, view);
+    } catch (error) {
+      place.className = "failed";
+      place.textContent = `This chart could not be drawn: ${error.message}`;
     }
   };
-  byId("policy")?.addEventListener("change", () => views.forEach(setPolicy));
-
-  // Tables: saved as they are, and shown a page at a time.
-  for (const button of document.querySelectorAll("[data-save]")) {
-    button.addEventListener("click", async () => {
-      const name = button.dataset.save;
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(new Blob([await unpack(name)], { type: "text/csv" }));
-      link.download = `isoscope-${name}.csv`;
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  const drawAll = async () => {
+    for (const place of document.querySelectorAll(".panel:not([hidden]) [data-chart]")) await draw(place);
+    document.documentElement.dataset.drawn = "all";
+  };
+  const drawn = () => [...views].filter(([, view]) => view);
+  byId("policy")?.addEventListener("change", () => {
+    drawn().forEach(([, view]) => signal(view, "policy", policy()));
+    remember(here, "policy", policy());
+  });
+  for (const slider of document.querySelectorAll("[data-steps]")) {
+    slider.addEventListener("input", () => {
+      slider.parentElement.querySelector("output").textContent = stepOf(slider).toLocaleString("en");
+      const figure = slider.closest(".figure");
+      drawn().filter(([place]) => figure.contains(place)).forEach(([, view]) => signal(view, "step", stepOf(slider)));
     });
   }
+  for (const choice of document.querySelectorAll("[data-metric]")) {
+    choice.addEventListener("change", async () => {
+      const panels = choice.closest(".figure").querySelector(".panels");
+      const wanted = choice.value;
+      panels.classList.toggle("one", wanted !== "first" && wanted !== "all");
+      [...panels.children].forEach((panel, i) => {
+        panel.hidden = wanted === "first" ? i > 5 : wanted !== "all" && i !== Number(wanted);
+      });
+      for (const place of panels.querySelectorAll(".panel:not([hidden]) [data-chart]")) await draw(place);
+      window.dispatchEvent(new Event("resize"));
+    });
+  }
+
+  // Data: of a figure what its charts hold, of the run the tables as they are.
+  const save = (name, text) => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+    link.download = `isoscope-${name}.csv`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  };
+  const quoted = (value) => {
+    const text = value === null || value === undefined ? "" : String(value);
+    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  const titled = (spec, i) => {
+    const title = spec.title?.text ?? spec.title;
+    return Array.isArray(title) ? title.join(", ") : typeof title === "string" ? title : `panel ${i + 1}`;
+  };
+  const csv = (specs) => {
+    const rows = specs.flatMap((spec, i) => Object.values(spec.datasets ?? {}).flat().map((row) => ({ panel: titled(spec, i), ...row })));
+    const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+    return [columns, ...rows.map((row) => columns.map((name) => row[name]))].map((cells) => `${cells.map(quoted).join(",")}\n`).join("");
+  };
+  for (const button of document.querySelectorAll("[data-rows]")) {
+    button.addEventListener("click", async () => {
+      const specs = await charts;
+      save(button.dataset.name, csv(button.dataset.rows.split(" ").map((number) => specs[Number(number)])));
+    });
+  }
+  for (const button of document.querySelectorAll("[data-save]")) {
+    button.addEventListener("click", async () => save(button.dataset.save, await unpack(button.dataset.save)));
+  }
+
+  // The full table, shown a page at a time.
   const parse = (text) => {
     const rows = [];
     let row = [], cell = "", quoted = false;
@@ -114,6 +193,37 @@
     show();
   };
 
-  table().catch((error) => { byId("where").textContent = `The table could not be unpacked: ${error.message}`; });
-  drawAll();
+  const failed = (error) => { byId("where").textContent = `The table could not be unpacked: ${error.message}`; };
+  new IntersectionObserver((entries, observer) => {
+    if (!entries.some((entry) => entry.isIntersecting)) return;
+    observer.disconnect();
+    table().catch(failed);
+  }, { rootMargin: "600px" }).observe(byId("numbers"));
+
+  // Menus close when something else is touched.
+  document.addEventListener("click", (event) => {
+    for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target) || event.target.closest("a")) menu.open = false;
+  });
+
+  // Behind a server the page asks whether the run has grown, and comes back where the reader was.
+  const state = document.documentElement.dataset.state;
+  if (state) {
+    const before = recall(here, "policy");
+    const input = [...document.querySelectorAll("#policy input")].find((one) => one.value === before);
+    if (input) input.checked = true;
+    setInterval(async () => {
+      try {
+        const now = await (await fetch("state")).text();
+        if (now === state) return;
+        remember(here, "scroll", String(window.scrollY));
+        window.location.reload();
+      } catch { /* the server is gone; the page stays as it is */ }
+    }, 3000);
+  }
+  drawAll().then(() => {
+    const scroll = state && recall(here, "scroll");
+    if (!scroll) return;
+    window.scrollTo(0, Number(scroll));
+    remember(here, "scroll", "");
+  });
 })();

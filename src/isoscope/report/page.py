@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import datetime as dt
-import gzip
 import json
-from dataclasses import dataclass
-from functools import lru_cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -17,31 +12,20 @@ import pandas as pd
 from isoscope.core.group import checkpoints, one_checkpoint, suites
 from isoscope.core.version import __version__
 from isoscope.drawing import PALETTE, policies
+from isoscope.report.bundle import asset, packed, rendered, vega
 from isoscope.report.chance import listed
-from isoscope.report.charts import Drawn, drawn
-from isoscope.report.files import vega_lite_version
-from isoscope.report.line import Line, all_lines, place, share, show, span
+from isoscope.report.charts import drawn
+from isoscope.report.cited import cited, papers_on_page
+from isoscope.report.claims import verdicts
+from isoscope.report.contents import Placed, by_topic, placed
+from isoscope.report.diagnosis import diagnosis
+from isoscope.report.line import Line, all_lines
+from isoscope.report.overview import HEIGHT, WIDTH, overview
 from isoscope.report.provenance import Meaning, meanings, specification
 from isoscope.report.summary import summary
-from isoscope.report.training import Training, derived_meaning, held, trainings
+from isoscope.report.training import ORDER, Training, derived_meaning, held, trainings
 
 Manifests = list[dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Row:
-    """The few numbers that matter, of one model; all but `layers` at the site where its cosine peaks."""
-
-    name: str
-    layers: int
-    place: str
-    cosine: str
-    interval: str
-    drift: str
-    rank: str
-    top: str
-    n: str
-    d: str
 
 
 def write_report(table: pd.DataFrame, series: pd.DataFrame, manifests: Manifests, out: Path, *, title: str | None = None) -> Path:
@@ -51,28 +35,37 @@ def write_report(table: pd.DataFrame, series: pd.DataFrame, manifests: Manifests
     return out
 
 
-def page(table: pd.DataFrame, series: pd.DataFrame, manifests: Manifests, *, title: str | None = None) -> str:
-    """The page as text. All that comes from models and files goes through autoescape or `packed`."""
-    import jinja2
+def page(table: pd.DataFrame, series: pd.DataFrame, manifests: Manifests, *, title: str | None = None, state: str = "") -> str:
+    """The page as text. All that comes from models and files goes through autoescape or `packed`.
+
+    `state`: what a server calls the state of the run; a page that has one asks whether there is a newer one.
+    """
     from markupsafe import Markup
 
     now = one_checkpoint(table, series)
-    lines, charts = all_lines(*now), drawn(*now)
-    sections = trainings(table, series)
-    every = [*charts, *(chart for section in sections for chart in section.charts)]
+    lines, charts = all_lines(*now), placed(drawn(*now, but=ORDER))
+    sections = followed(trainings(table, series), sum(len(chart.numbers) for chart in charts))
+    every = [*charts, *(chart for _, own in sections for chart in own)]
     kept_table, kept_series = held(table, series)
-    template = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(asset("page.html.jinja"))
-    return template.render(
+    columns, rows = overview(lines)
+    return rendered(
+        "page.html.jinja",
         title=title or "The geometry of representations",
         when=dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=__version__,
+        state=state,
         measured=measured(table, lines),
         policies=policies(table),
-        rows=[row for line in lines if (row := overview(line)) is not None],
+        columns=columns,
+        rows=rows,
+        spark=(WIDTH, HEIGHT),
         summaries=[(line.name, line.policy, summary(line, lines)) for line in lines],
         legend=[(line.name, PALETTE[i % len(PALETTE)]) for i, line in enumerate(lines) if not all(chart.legend for chart in charts)],
-        sections=numbered(charts),
-        trainings=followed(sections, len([panel for chart in charts for panel in chart.panels])),
+        topics=by_topic(charts),
+        trainings=sections,
+        cited=cited(),
+        papers=papers_on_page(every, verdicts(table, series)),
+        signs=diagnosis(table, series),
         specifications=[(line.name, specification(line)) for line in lines],
         meanings=[derived(meaning) for meaning in meanings(table, series)],
         manifests=[json.dumps(manifest, indent=1, ensure_ascii=False, default=str) for manifest in manifests],
@@ -80,50 +73,22 @@ def page(table: pd.DataFrame, series: pd.DataFrame, manifests: Manifests, *, tit
         left_out=len(table) - len(kept_table) + len(series) - len(kept_series),
         css=Markup(asset("page.css")),
         script=Markup(asset("page.js")),
-        vega=Markup(vega()),
         payload={
             "charts": packed(json.dumps([panel for chart in every for panel in chart.panels], allow_nan=False, separators=(",", ":"))),
             "table": packed(kept_table.to_csv(index=False)),
             "series": packed(kept_series.to_csv(index=False)),
+            "vega": vega(),
         },
     )
 
 
-def asset(name: str) -> str:
-    """A file that lies beside this one."""
-    return resources.files("isoscope.report").joinpath(name).read_text(encoding="utf-8")
-
-
-@lru_cache
-def vega() -> str:
-    """Vega, Vega-Lite and vega-embed as one script, as vl-convert carries them."""
-    import vl_convert
-
-    bundle: Any = vl_convert.javascript_bundle  # its stub asks for a snippet that the function does not need
-    text: str = bundle(vl_version=vega_lite_version())
-    return text.replace("</script", "<\\/script")
-
-
-def packed(text: str) -> str:
-    """Text, compressed, in letters and digits, which cannot leave their script element whatever it says: the page unpacks it."""
-    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
-
-
-def numbered(charts: list[Drawn], start: int = 0) -> list[tuple[Drawn, list[int]]]:
-    """Each figure with the numbers of its panels in the page's list of charts."""
-    sections = []
-    for chart in charts:
-        sections.append((chart, list(range(start, start + len(chart.panels)))))
-        start += len(chart.panels)
-    return sections
-
-
-def followed(sections: list[Training], start: int) -> list[tuple[Training, list[tuple[Drawn, list[int]]]]]:
+def followed(sections: list[Training], start: int) -> list[tuple[Training, list[Placed]]]:
     """Each suite with its figures, numbered on from the page's others."""
     found = []
-    for section in sections:
-        found.append((section, numbered(section.charts, start)))
-        start += sum(len(chart.panels) for chart in section.charts)
+    for i, section in enumerate(sections, 1):
+        own = placed(section.charts, start, within=f"training-{i}-")
+        found.append((section, own))
+        start += sum(len(chart.numbers) for chart in own)
     return found
 
 
@@ -156,20 +121,3 @@ def counted(number: int, word: str) -> str:
     ('1 model', '3 sites')
     """
     return f"{number:,} {word}{'' if number == 1 else 's'}"
-
-
-def overview(line: Line) -> Row | None:
-    """The row of one model in the overview; None where no cosine is defined."""
-    peak = line.peak()
-    if peak is None:
-        return None
-
-    def there(metric: str) -> float:
-        row = line.at(metric, peak)
-        return float("nan") if row is None else float(row["value"])
-
-    depth = line.table.loc[line.table["kind"].eq("hidden"), "layer"].nunique()
-    interval = "" if pd.isna(peak["low"]) else span(peak["low"], peak["high"])
-    rank = share(there("effective_rank") / float(peak["d"]))
-    numbers = {"drift": show(there("drift_ratio")), "rank": rank, "top": show(there("top_share"))}
-    return Row(line.name, depth, place(peak), show(float(peak["value"])), interval, n=f"{peak['n']:,}", d=f"{peak['d']:,}", **numbers)

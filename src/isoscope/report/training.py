@@ -11,13 +11,13 @@ from isoscope.core.group import UNTRAINED, checkpoints, first_seed, one_checkpoi
 from isoscope.drawing import policies
 from isoscope.drawing.projection import STEPS, chosen_heads
 from isoscope.drawing.training import evenly, verdict
-from isoscope.figures import figures
 from isoscope.metrics import registry
 from isoscope.report.chance import listed, runs
-from isoscope.report.charts import Drawn, legend_of, panels
+from isoscope.report.charts import Drawn, filled
 from isoscope.report.line import bounds, greatest, least, show
 
 ORDER = [
+    "training_motion",
     "training_clouds",
     "training_paths",
     "training_cosine",
@@ -97,15 +97,8 @@ def trainings(table: pd.DataFrame, series: pd.DataFrame) -> list[Training]:
     found = []
     for name in suites(table):
         rows, points = table[table["model"].eq(name)], series[series["model"].eq(name)]
-        found.append(Training(name, *about(rows), sentences(rows), drawn_over_steps(rows, points)))
+        found.append(Training(name, *about(rows), sentences(rows), filled(ORDER, rows, points)))
     return found
-
-
-def drawn_over_steps(table: pd.DataFrame, series: pd.DataFrame) -> list[Drawn]:
-    """The figures over steps of one suite, in reading order."""
-    found = [(figures[name], figures[name].draw(table, series)) for name in ORDER]
-    specs = [(figure, chart.to_dict(validate=False)) for figure, chart in found if chart is not None]
-    return [Drawn(figure, panels(spec), legend_of(spec)) for figure, spec in specs]
 
 
 def about(rows: pd.DataFrame) -> tuple[str, str]:

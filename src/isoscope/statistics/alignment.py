@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isoscope.statistics.association import DRAWS, LEVEL, rearranged
+from isoscope.statistics.association import DRAWS, rearranged
+from isoscope.statistics.chance import LEVEL
 from isoscope.statistics.kernel import Floats
 
 NAN = float("nan")

@@ -19,6 +19,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from isoscope.core.group import UNIT, UNTRAINED, grouped, in_a_row
+from isoscope.statistics.chance import LEVEL
 
 Array = NDArray[np.float64]
 
@@ -28,7 +29,6 @@ FEWEST_LAYERS = 12
 FEWEST_MODELS = 3
 """Below this nothing is said of a group."""
 DRAWS = 9_999
-LEVEL = 0.05
 NAN = float("nan")
 
 _TYPES = {

@@ -1,11 +1,22 @@
-"""What isotropic vectors exceed by chance: quantiles of the cosine of one pair, and of the largest of many."""
+"""What chance does: quantiles of the cosine of one pair of isotropic vectors and of the largest of many, and margins of error."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
 LEVEL = 0.05
-"""How often chance may exceed a threshold."""
+"""How often chance may exceed a threshold, or an interval miss what it is of."""
+
+
+def margin(error: float, freedom: float) -> float:
+    """Half of Student's 95 % interval of an estimate with this standard error and so many degrees of freedom.
+
+    >>> round(margin(1.0, 10), 3), round(margin(1.0, 1e9), 3)
+    (2.228, 1.96)
+    """
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, 1 - LEVEL / 2)) * error
 
 
 @lru_cache

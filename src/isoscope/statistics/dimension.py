@@ -11,6 +11,7 @@ import numpy as np
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
+from isoscope.statistics.chance import margin
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.kernel import Floats
 from isoscope.statistics.neighbours import Neighbours
@@ -200,11 +201,9 @@ def shared_error(influence: Floats, seen: Rows) -> tuple[float, float]:
 
 def interval(value: float, error: float, freedom: float) -> tuple[float, float]:
     """95 %, even on a logarithmic scale."""
-    from scipy.special import stdtrit
-
     if not (math.isfinite(error) and value > 0):
         return math.nan, math.nan
-    factor = math.exp(min(float(stdtrit(freedom, 0.975)) * error / value, 700.0))
+    factor = math.exp(min(margin(error, freedom) / value, 700.0))
     return value / factor, value * factor
 
 

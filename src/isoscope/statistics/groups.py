@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from isoscope.statistics.chance import margin
 from isoscope.statistics.kernel import Floats, Sums
 
 GROUPS = 64
@@ -139,8 +140,6 @@ class Groups:
         Student's t has one degree less than the effective number of groups, n²/Σn_g²: where documents differ much in length, few
         groups carry most points. NaN where fewer than three groups hold points.
         """
-        from scipy.special import stdtrit
-
         filled = self.counts[0, 0] > 0
         sizes = self.counts[0, 0][filled]
         G = len(sizes)
@@ -151,7 +150,7 @@ class Groups:
             left_out = np.asarray(estimate(self._totals(lambda part: part.sum(0) - part[filled])))
         variance = float(((left_out - whole) ** 2).sum()) * (G - 1) / G
         effective = float(sizes.sum() ** 2 / (sizes**2).sum())
-        half = float(stdtrit(effective - 1, 0.975)) * variance**0.5
+        half = margin(variance**0.5, effective - 1)
         return whole - half, whole + half
 
     def state(self) -> dict[str, np.ndarray]:

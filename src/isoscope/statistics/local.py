@@ -13,6 +13,7 @@ import numpy as np
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
+from isoscope.statistics.chance import margin
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.kernel import Floats
 from isoscope.statistics.neighbours import distinct
@@ -212,13 +213,11 @@ class Comparison:
         return self._number(measure, self.value - self.gaussian.mean(0), chance, np.zeros(2), -1.0, 1.0)
 
     def _number(self, measure: str, value: Floats, chance: Floats, null: Floats, lowest: float, highest: float) -> Number:
-        from scipy.special import stdtrit
-
         i = MEASURES.index(measure)
         if np.isnan(value[i]):
             return Number(np.nan, n=self.n, d=self.d, note="one dimension is always evenly spread")
         variance = self.error[i] ** 2 + chance[i]
-        half = float(stdtrit(self.effective - 1, 0.975)) * variance**0.5 if self.effective > 1 else np.nan
+        half = margin(variance**0.5, self.effective - 1) if self.effective > 1 else np.nan
         spread = self.gaussian[:, i].std(ddof=1) * (1 + (chance[i] > 0) / len(self.gaussian)) ** 0.5
         return Number(
             float(value[i]),

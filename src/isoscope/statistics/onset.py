@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from isoscope.statistics.chance import LEVEL, margin
 from isoscope.statistics.kernel import Floats
 
 PART = 0.1
 """A change has begun where this part of it is done."""
-LEVEL = 0.05
 NAN = float("nan")
 
 
@@ -34,14 +34,12 @@ def student(values: ArrayLike, bounds: tuple[float, float] = (-math.inf, math.in
     >>> found.value, round(found.low, 3), round(found.high, 3)
     (2.0, -0.484, 4.484)
     """
-    from scipy.special import stdtrit
-
     known = np.asarray(values, dtype=np.float64)
     known = known[np.isfinite(known)]
     n, mean = len(known), float(known.mean()) if len(known) else NAN
     if n < 2:
         return Estimate(mean)
-    half = float(stdtrit(n - 1, 1 - LEVEL / 2)) * float(known.std(ddof=1)) / math.sqrt(n)
+    half = margin(float(known.std(ddof=1)) / math.sqrt(n), n - 1)
     return Estimate(mean, max(mean - half, bounds[0]), min(mean + half, bounds[1]))
 
 

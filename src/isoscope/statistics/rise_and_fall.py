@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from isoscope.core.errors import IsoscopeError
+from isoscope.statistics.chance import LEVEL, margin
 from isoscope.statistics.dimension import FACCO, FEWEST, rows, shared_error
 from isoscope.statistics.kernel import Floats
 from isoscope.statistics.local import gaussians
 from isoscope.statistics.neighbours import neighbours
-from isoscope.statistics.onset import LEVEL, Estimate, sign_test
+from isoscope.statistics.onset import Estimate, sign_test
 from isoscope.statistics.sample import Sample, mix
 
 POINTS = 1024
@@ -103,12 +104,10 @@ class Judged:
 
 def difference(top: Level, other: Level) -> Estimate:
     """One dimension less another with Student's interval; the two are taken for independent, which is if anything too wide."""
-    from scipy.special import stdtrit
-
     value, error = top.value - other.value, math.hypot(top.error, other.error)
     if not math.isfinite(error):
         return Estimate(value)
-    half = float(stdtrit(min(top.freedom, other.freedom), 1 - LEVEL / 2)) * error
+    half = margin(error, min(top.freedom, other.freedom))
     return Estimate(value, value - half, value + half, "over documents")
 
 

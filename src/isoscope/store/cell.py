@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ from isoscope.core.site import Site
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS
 from isoscope.core.version import __version__
 from isoscope.statistics.kept import Statistics, from_state, state_of
+from isoscope.store.tensors import Arrays, write_tensors
 
 MANIFEST, ROWS, SERIES, STATISTICS = "manifest.json", "rows.parquet", "series.parquet", "statistics.safetensors"
 FORMAT = 1
@@ -45,13 +46,16 @@ def manifest_of(identity: dict[str, Any], columns: dict[str, Any], spec: dict[st
     return made | {"identity": identity, "columns": columns, "spec": spec, "keep": keep} | more
 
 
+def packed(sites: Statistics, *, sample: bool = True) -> Iterator[tuple[str, np.ndarray]]:
+    """Statistics as named arrays, those of one site at a time."""
+    for site, statistics in sites.items():
+        for name, array in state_of(statistics, sample=sample).items():
+            yield f"{site.label}/{name}", array
+
+
 def pack(sites: Statistics, *, sample: bool = True) -> dict[str, np.ndarray]:
-    """Statistics as named arrays."""
-    return {
-        f"{site.label}/{name}": np.ascontiguousarray(array)
-        for site, statistics in sites.items()
-        for name, array in state_of(statistics, sample=sample).items()
-    }
+    """The same, all at once."""
+    return dict(packed(sites, sample=sample))
 
 
 def unpack(arrays: dict[str, np.ndarray]) -> Statistics:
@@ -158,7 +162,7 @@ def write_cell(
     manifest: dict[str, Any],
     rows: pd.DataFrame,
     series: pd.DataFrame,
-    arrays: dict[str, np.ndarray] | None,
+    arrays: Arrays | None,
     *,
     replace: bool = False,
 ) -> Cell:
@@ -166,8 +170,6 @@ def write_cell(
 
     A cell that is there already stays, unless it kept less or is to be replaced; then it stays until the new one is on the disk.
     """
-    from safetensors.numpy import save_file
-
     temporary, aside = (folder.with_name(f".{folder.name}.{os.getpid()}{end}") for end in ("", ".old"))
 
     def act() -> None:
@@ -176,7 +178,7 @@ def write_cell(
         rows.to_parquet(temporary / ROWS, index=False)
         series.to_parquet(temporary / SERIES, index=False)
         if arrays is not None:
-            save_file(arrays, temporary / STATISTICS)
+            write_tensors(arrays, temporary / STATISTICS)
         files = {path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)} for path in sorted(temporary.iterdir())}
         text = json.dumps({"format": FORMAT, **manifest, "files": files}, indent=1, ensure_ascii=False)
         (temporary / MANIFEST).write_text(text, "utf-8")

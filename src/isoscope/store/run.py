@@ -13,6 +13,7 @@ import pandas as pd
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.store.cell import MANIFEST, Cell, flush, write_cell, writing
+from isoscope.store.tensors import Arrays, write_tensors
 
 
 class Run:
@@ -64,7 +65,7 @@ class Run:
         manifest: dict[str, Any],
         rows: pd.DataFrame,
         series: pd.DataFrame,
-        arrays: dict[str, np.ndarray] | None,
+        arrays: Arrays | None,
         *,
         replace: bool = False,
     ) -> Cell:
@@ -77,16 +78,14 @@ class Run:
     def _partial(self, key: str) -> Path:
         return self.path / "partial" / f"{key}.safetensors"
 
-    def save_partial(self, key: str, cursor: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    def save_partial(self, key: str, cursor: dict[str, Any], arrays: Arrays) -> None:
         """Keep the state of a cell that is under way; one file, put in place by a rename."""
-        from safetensors.numpy import save_file
-
         path = self._partial(key)
         temporary = path.with_suffix(f".{os.getpid()}.tmp")
 
         def act() -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            save_file(arrays, temporary, metadata={"cursor": json.dumps(cursor)})
+            write_tensors(arrays, temporary, {"cursor": json.dumps(cursor)})
             flush(temporary)
             temporary.replace(path)
 

@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from isoscope.engine.dynamics.suite import CHANGES, COSINE, DRIFT, NAN, SHARPNESS, MeasuredSuite, Seed
+from isoscope.statistics.chance import LEVEL
 from isoscope.statistics.kernel import Floats
-from isoscope.statistics.onset import LEVEL, Estimate, Track, change, direction, later, onset, onset_over_seeds, precedence
+from isoscope.statistics.onset import Estimate, Track, change, direction, later, onset, onset_over_seeds, precedence
 
 Where = tuple[str, int, int | None]
 """Stack, layer and head; no head where it is of the whole layer."""

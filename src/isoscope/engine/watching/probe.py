@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -16,7 +17,7 @@ from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked, tidy
 from isoscope.engine.module_pass import STACK, ModulePass, copied
 from isoscope.engine.rows import tables
 from isoscope.engine.watching.projections import Found, find_projections
-from isoscope.store.cell import key_of, manifest_of, pack
+from isoscope.store.cell import key_of, manifest_of, packed
 from isoscope.store.run import Run
 
 OF_STATES = ["mean_cosine", "drift_ratio", "mean_norm", "effective_rank", "top_share", "two_nn"]
@@ -77,7 +78,7 @@ class Probe:
             own = {site: kept for site, kept in sites.items() if (site.kind in ATTENTION) is attends}
             parts.append(tables(own, columns, spec, names=names, layers=options.layers)[0])
         rows = stacked(parts, TABLE_COLUMNS)
-        arrays = None if options.keep == "rows" else pack(sites, sample=options.keep == "all")
+        arrays = None if options.keep == "rows" else partial(packed, sites, sample=options.keep == "all")
         manifest = manifest_of(identity, columns, spec, options.keep, seconds=round(time.monotonic() - started, 3))
         run.write(key, manifest, rows, tidy([], SERIES_COLUMNS), arrays, replace=True)
         if one.sites is not None:

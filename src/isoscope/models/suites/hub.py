@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.models.hub import HubName, _cache, _explained, _offline, _settings
+from isoscope.models.hub import HubName, cache_folder, client_settings, explained, offline
 from isoscope.models.suites.names import Member, Pattern
 
 
@@ -22,9 +22,9 @@ def listed(pattern: Pattern, seeds: list[int] | None = None) -> list[Member]:
         return [replace(member, seed=seed) for seed, own in each for member in listed(own)]
     if "{seed}" in hub.repository and hub.revision:
         raise IsoscopeError(f"{pattern.text} is many repositories with many revisions, which the hub does not list; give --seeds.")
-    if _offline():
+    if offline():
         raise IsoscopeError(f"HF_HUB_OFFLINE forbids to ask which checkpoints {pattern.text} has; give --steps (and --seeds).")
-    with _explained(hub):
+    with explained(hub):
         names = _revisions(hub.repository) if hub.revision else _repositories(pattern)
         found = [member for name in names if (member := pattern.match(name))]
     if not found:
@@ -35,7 +35,7 @@ def listed(pattern: Pattern, seeds: list[int] | None = None) -> list[Member]:
 def _api() -> Any:
     from huggingface_hub import HfApi
 
-    return HfApi(endpoint=_settings()["endpoint"])
+    return HfApi(endpoint=client_settings()["endpoint"])
 
 
 def _revisions(repository: str) -> list[str]:
@@ -84,7 +84,7 @@ def causes(error: BaseException) -> list[BaseException]:
 def commit_of(name: HubName) -> str | None:
     """The commit that a revision stands for now; None where the hub does not say."""
     try:
-        if _offline():
+        if offline():
             return None
         return str(_api().model_info(name.repository, revision=name.revision).sha)
     except Exception:  # the client's errors have no class in common; what was measured before is believed
@@ -115,7 +115,7 @@ def forget(name: HubName, commit: str) -> None:
 
 
 def _repository(name: HubName) -> Path:
-    return Path(_cache()) / f"models--{name.repository.replace('/', '--')}"
+    return Path(cache_folder()) / f"models--{name.repository.replace('/', '--')}"
 
 
 def _blobs(folder: Path) -> set[Path]:

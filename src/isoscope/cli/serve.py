@@ -1,0 +1,46 @@
+"""isoscope serve"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def run(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="One or more runs, which may still be written; they share a page.")],
+    port: Annotated[int, typer.Option(help="The port on this machine; 0 takes a free one.", min=0, max=65535)] = 8000,
+    title: Annotated[str | None, typer.Option(help="The page's title.")] = None,
+) -> None:
+    """The page of `isoscope report` on this machine, built anew as the run grows. Ctrl-C ends it.
+
+    It listens on 127.0.0.1 only, and serves the page and nothing else.
+
+    **Examples**
+
+    `isoscope serve runs/training`
+
+    `isoscope serve runs/bert runs/gpt2 --port 8010`
+    """
+    from isoscope.cli.report import tables_of
+    from isoscope.core.errors import IsoscopeError
+    from isoscope.report.page import page
+    from isoscope.report.serving import Follower, Server, state_of
+
+    for run in runs:
+        if not Path(run).is_dir():
+            raise IsoscopeError(f"There is no run at {run}; isoscope measure MODEL --out {run} makes one.")
+
+    def build(state: str) -> str:
+        return page(*tables_of(runs), title=title, state=state)
+
+    try:
+        server = Server(Follower(lambda: state_of(runs), build), port)
+    except OSError as error:
+        raise IsoscopeError(f"Port {port} cannot be used ({error.strerror or error}); choose another with --port, or 0 for any.") from error
+    typer.echo(f"{server.address} (Ctrl-C ends it)", err=True)
+    try:
+        server.run()
+    except KeyboardInterrupt:
+        typer.echo("", err=True)

@@ -1,0 +1,118 @@
+"""How to cite a run: a methods paragraph with what moved its numbers, and BibTeX of all that it rests on. Nothing here needs torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from isoscope.core.errors import IsoscopeError
+from isoscope.core.reference import OWN, REFERENCES, names, own_bibtex
+from isoscope.engine.results import Results
+from isoscope.metrics import registry
+from isoscope.papers import papers
+
+PLURALS = {"document": "documents", "sequence": "sequences", "row": "rows"}
+
+
+@dataclass(frozen=True)
+class Citation:
+    """What to say of a run (`methods`, a sentence each) and what to cite (`entries`: key → BibTeX)."""
+
+    methods: list[str]
+    entries: dict[str, str]
+
+
+def bibtex(key: str) -> str:
+    """The BibTeX entry of isoscope, of one of the papers or of another source."""
+    if key == OWN:
+        return own_bibtex()
+    return papers[key].bibtex if key in papers else REFERENCES[key].bibtex(key)
+
+
+def cited_by(name: str) -> list[str]:
+    """The keys of the sources that a metric's or series' docstring names, the papers first; none where this installation lacks it."""
+    if name not in registry:
+        return []
+    text = " ".join((registry[name].__doc__ or "").split())
+    of_papers = [paper.name for paper in papers if names(text, paper.authors.split()[0].rstrip(","), _year(paper.name))]
+    return of_papers + [key for key, source in REFERENCES.items() if names(text, source.first, source.year)]
+
+
+def _year(paper: str) -> int:
+    return int(paper[-4:])
+
+
+def citation(results: Results) -> Citation:
+    """What a run is to be cited with."""
+    table, series = results.table(), results.series()
+    found = [key for name in [*table["metric"].unique(), *series["name"].unique()] for key in cited_by(str(name))]
+    if (table["family"] == "block").any():
+        found.append("godey2024")
+    keys = [OWN, *(name for name in papers.names() if name in found), *(key for key in REFERENCES if key in found)]
+    policies = list(dict.fromkeys(str(policy) for policy in table["policy"]))
+    return Citation(_methods(results, policies), {key: bibtex(key) for key in keys})
+
+
+def _methods(results: Results, policies: list[str]) -> list[str]:
+    """A sentence for each way in which the run was measured, then what the numbers and their intervals are."""
+    manifests = results.manifests()
+    measured = [manifest for manifest in manifests if "experiment" not in manifest["identity"]]
+    ways: dict[str, list[dict[str, Any]]] = {}
+    for manifest in measured:
+        ways.setdefault(_way(manifest["spec"]), []).append(manifest)
+    said = [f"We measured {_models(own)} {way}." for way, own in ways.items()]
+    blocks = {str(m["columns"]["model"]): m["spec"] for m in manifests if m["identity"].get("experiment") == "block"}
+    for name, spec in blocks.items():
+        said.append(f"We measured the untrained {name} (d = {spec['d']}, {spec['heads']} heads) on {spec['data']}, {spec['draws']} draws.")
+    if not said:
+        raise IsoscopeError(f"{results.path} holds no measurement to cite.")
+    software = dict.fromkeys(_software(manifest["spec"] | {"isoscope": manifest["isoscope"]}) for manifest in manifests)
+    said.append(f"We used {' and '.join(software)}.")
+    if measured:
+        said.append(_numbers(measured[0]["spec"], policies))
+    return said
+
+
+def _way(spec: dict[str, Any]) -> str:
+    """On what, how much of it, in which pieces and in which arithmetic."""
+    counted = str(spec.get("counted", "points"))
+    documents = f"{spec['documents']:,} documents" if counted not in ("images", "rows") else f"{spec['documents']:,} {counted}"
+    amount = f"{documents} ({spec['tokens']:,} {counted})" if counted not in ("images", "rows") else documents
+    parts = [f"on {amount} of the source “{spec['data']}” (fingerprint {str(spec['fingerprint'])[:12]})"]
+    if spec.get("seq_len") and counted not in ("images", "rows"):
+        parts.append(f"in sequences of at most {spec['seq_len']:,} {counted}")
+    if spec.get("dtype"):
+        parts.append(f"in {spec['dtype']}")
+    return ", ".join(parts)
+
+
+def _software(spec: dict[str, Any]) -> str:
+    used = ", ".join(f"{name} {spec[name]}" for name in ("torch", "transformers", "numpy") if spec.get(name))
+    return f"isoscope {spec['isoscope']}" + (f" ({used})" if used else "")
+
+
+def _models(manifests: list[dict[str, Any]]) -> str:
+    """Models with the beginning of their weights' hash; of a suite its steps and seeds."""
+    models: dict[str, list[dict[str, Any]]] = {}
+    for manifest in manifests:
+        models.setdefault(str(manifest["columns"]["model"]), []).append(manifest["columns"])
+    return ", ".join(f"{name} ({_revision(columns)})" for name, columns in models.items())
+
+
+def _revision(columns: list[dict[str, Any]]) -> str:
+    steps = sorted({one["step"] for one in columns if one.get("step") is not None})
+    if len(steps) < 2:
+        return f"weights {columns[0]['revision']}"
+    seeds = sorted({one["seed"] for one in columns if one.get("seed") is not None})
+    more = f", seeds {', '.join(map(str, seeds))}" if len(seeds) > 1 else ""
+    return f"{len(columns)} checkpoints, steps {steps[0]:,} to {steps[-1]:,}{more}"
+
+
+def _numbers(spec: dict[str, Any], policies: list[str]) -> str:
+    """Which tokens, and how intervals were made."""
+    unit = PLURALS.get(str(spec.get("unit", "document")), "documents")
+    sampled = f", those of spectra by a bootstrap of {unit} in a sample of {spec['sample']:,} points" if spec.get("sample") else ""
+    chosen = f"token policies {', '.join(policies)}" if len(policies) > 1 else f"token policy {policies[0]}"
+    return (
+        f"Numbers are exact sums over all points under the {chosen}; 95 % intervals are by a delete-a-group jackknife over {unit}{sampled}."
+    )

@@ -1,0 +1,20 @@
+"""Claim 4: drift and cosine go together over the layers of character-level models."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from isoscope.core.claim import Verdict, claim
+from isoscope.statistics.drift_claims import pooled
+
+
+@claim(
+    number=4,
+    paper="godey2024",
+    statement="Drift and cosine go together over the layers of character-level models (CANINE-c and MANTa-base excepted).",
+    refuted_by="a pooled correlation of differences between layers that lies surely below 0",
+    needs="three character-level models with twelve layers or more: `isoscope measure CANINE-S CHARACTERBERT BYT5 --out RUN`",
+)
+def drift_explains_character_models(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
+    """Spearman's ρ of first differences, random effects over models."""
+    return pooled(table, "character", without=["CANINE-c", "MANTa-base"])

@@ -1,0 +1,20 @@
+"""Claim 4: drift and cosine go together over the layers of speech models."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from isoscope.core.claim import Verdict, claim
+from isoscope.statistics.drift_claims import pooled
+
+
+@claim(
+    number=4,
+    paper="godey2024",
+    statement="Drift and cosine go together over the layers of speech models (HuBERT and Whisper-base excepted).",
+    refuted_by="a pooled correlation of differences between layers that lies surely below 0",
+    needs="three speech models with twelve layers or more: `isoscope measure WAV2VEC WHISPER … --data CLIPS --out RUN`",
+)
+def drift_explains_speech_models(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
+    """Spearman's ρ of first differences, random effects over models."""
+    return pooled(table, "speech", without=["HuBERT", "Whisper-base"])

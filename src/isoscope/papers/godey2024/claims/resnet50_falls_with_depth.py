@@ -1,0 +1,28 @@
+"""Claim 3: ResNet-50 becomes more isotropic with depth."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from isoscope.core.claim import Verdict, claim
+from isoscope.statistics.deciding import Case, mean_of
+from isoscope.statistics.evidence import apart, cosines, estimates, thirds
+from isoscope.statistics.verdicts import judged_each
+
+FALL = -0.1
+
+
+@claim(
+    number=3,
+    paper="godey2024",
+    statement="ResNet-50 becomes more isotropic with depth: its last third of layers lies at least 0.1 below its first.",
+    refuted_by="a ResNet-50 whose last third of layers lies surely less than 0.1 below its first, or above it",
+    needs="a ResNet-50: `isoscope measure microsoft/resnet-50 --data IMAGES --out RUN`",
+)
+def resnet50_falls_with_depth(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
+    """The mean cosine of the last third of layers less that of the first."""
+    cases = {}
+    for name, rows in cosines(table, ["convolution"], named="ResNet-50").items():
+        first, last = (mean_of(estimates(part)) for part in thirds(rows))
+        cases[name] = Case(apart(last, first), (FALL,))
+    return judged_each(cases, ["ResNet-50"], measure="the cosine of the last third of layers less that of the first", above=False)

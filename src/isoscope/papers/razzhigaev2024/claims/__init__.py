@@ -1,0 +1,1 @@
+"""The claims of "The Shape of Learning", one a file."""

@@ -1,0 +1,38 @@
+"""Claim 11: decoders are bell-shaped before and after the final norm."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from isoscope.core.claim import Verdict, claim
+from isoscope.statistics.deciding import Case, shifted, weakest
+from isoscope.statistics.evidence import by_stack, of_models
+from isoscope.statistics.profile import BLOCKS, bulge
+from isoscope.statistics.shape_claims import GROUPS, HEIGHT, profiles
+from isoscope.statistics.verdicts import judged
+
+
+@claim(
+    number=11,
+    paper="razzhigaev2024",
+    statement="Decoders are bell-shaped whether their last layer is taken before the final norm or after it.",
+    refuted_by="a decoder whose B lies surely below 0.05 with the last layer before the final norm, or after it",
+    needs="three decoders of six blocks or more with a final norm: `isoscope measure GPT2 OPT SMOLLM --out RUN`",
+)
+def bell_survives_the_final_norm(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
+    """B under all tokens as it is, and with the state after the final norm as the last block, with the interval of the former."""
+    before = profiles(table, ("bell",), "decoder")
+    hidden, final = (by_stack(of_models(table, ["top_share"], GROUPS, kind=kind)) for kind in ("hidden", "final"))
+    cases = {}
+    for name, (rows, parts) in before.items():
+        if name not in hidden or name not in final:
+            continue
+        blocks = hidden[name][hidden[name]["layer"].gt(0)].sort_values("layer")["value"].to_numpy(float)
+        plain = parts[rows["policy"].tolist().index("all")] if "all" in rows["policy"].tolist() else None
+        if plain is None or len(blocks) < BLOCKS:
+            continue
+        after = blocks.copy()
+        after[-1] = float(final[name]["value"].iloc[0])
+        moved = shifted(plain, float(bulge(after) - bulge(blocks)))
+        cases[name] = Case(weakest([plain, moved]), (HEIGHT,))
+    return judged(cases, measure="B before or after the final norm, whichever is less,", unit="decoder")

@@ -1,0 +1,27 @@
+"""Claim 11: decoders are more bell-shaped than encoders."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from isoscope.core.claim import Verdict, claim
+from isoscope.statistics.deciding import between_groups
+from isoscope.statistics.shape_claims import profiles
+from isoscope.statistics.verdicts import compared
+
+
+@claim(
+    number=11,
+    paper="razzhigaev2024",
+    statement="Decoders are more bell-shaped than encoders.",
+    refuted_by="encoders with a surely higher B than decoders",
+    needs="four decoders and four encoders of six blocks or more: `isoscope measure MODEL … --out RUN`",
+)
+def decoders_rise_above_encoders(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
+    """B under all tokens: exact permutation over models."""
+    decoders, encoders = (
+        {name: float(rows.loc[rows["policy"].eq("all"), "value"].mean()) for name, (rows, _) in profiles(table, ("bell",), stack).items()}
+        for stack in ("decoder", "encoder")
+    )
+    effect = between_groups(list(decoders.values()), list(encoders.values()))
+    return compared(decoders, encoders, effect, measure="B under all tokens", names=("decoders", "encoders"))

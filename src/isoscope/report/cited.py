@@ -1,0 +1,72 @@
+"""The papers on the page: their claims with verdicts, and where their figures stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from isoscope.core.paper import Paper
+from isoscope.papers import papers
+from isoscope.report.chance import listed
+from isoscope.report.claims import VerdictRow
+from isoscope.report.contents import Placed
+
+OUTCOMES = {"holds": ("holds", "hold"), "fails": ("fails", "fail"), "undecided": ("is undecided", "are undecided")}
+
+
+@dataclass(frozen=True)
+class OnPage:
+    """A paper: its claims that these tables speak to, those that they do not, and its figures by number, what it shows and where."""
+
+    title: str
+    authors: str
+    counts: str
+    decided: list[VerdictRow]
+    silent: list[VerdictRow]
+    figures: list[tuple[str, str, str]]
+
+
+def cited() -> dict[str, str]:
+    """By the name of a figure: which figures of papers it shows, in words."""
+    found: dict[str, list[str]] = {}
+    for paper in papers:
+        numbers: dict[str, list[str]] = {}
+        for figure in paper.figures:
+            for name in figure.draws:
+                numbers.setdefault(name, []).append(figure.number)
+        for name, known in numbers.items():
+            found.setdefault(name, []).append(in_words(known, paper))
+    return {name: "; ".join(words) for name, words in found.items()}
+
+
+def in_words(numbers: list[str], paper: Paper) -> str:
+    """Figures by number and paper; those without a number are called what they show."""
+    numbered = [number for number in numbers if number[0].isdigit()]
+    plural = "s" if len(numbered) > 1 else ""
+    return f"Figure{plural} {', '.join(numbered)} of {paper.authors}" if numbered else f"shown in {paper.authors}"
+
+
+def papers_on_page(charts: Iterable[Placed], verdicts: list[VerdictRow]) -> list[OnPage]:
+    """Every paper that the tables speak to, or of which the page has a figure."""
+    places = {chart.name: chart.id for chart in reversed(list(charts))}
+    found = []
+    for paper in papers:
+        own = [row for row in verdicts if row.paper == paper.name]
+        decided, silent = [row for row in own if row.findings], [row for row in own if not row.findings]
+        drawn = [(one, [places[name] for name in one.draws if name in places]) for one in paper.figures]
+        figures = [(one.number, one.shows, ids[0]) for one, ids in drawn if ids]
+        if decided or figures:
+            found.append(OnPage(paper.title, paper.authors, counts(decided), in_order(decided), silent, figures))
+    return found
+
+
+def in_order(rows: list[VerdictRow]) -> list[VerdictRow]:
+    """What holds before what fails before what is undecided, each by number."""
+    return sorted(rows, key=lambda row: list(OUTCOMES).index(row.outcome))
+
+
+def counts(rows: list[VerdictRow]) -> str:
+    """How many claims hold, fail and are undecided, in words; nothing where there is none."""
+    numbers = [(sum(row.outcome == outcome for row in rows), words) for outcome, words in OUTCOMES.items()]
+    parts = [f"{number} {one if number == 1 else many}" for number, (one, many) in numbers if number]
+    return f"Of {len(rows)} claims that this run speaks to, {listed(parts)}." if rows else ""
