@@ -119,7 +119,7 @@ def test_a_figure_of_many_panels_shows_the_first_and_lets_one_choose(reader):
     charts = charts_of(reader)
     profile = next(button for tag, button in reader.tags if button.get("data-name") == "layer_profile" and tag == "button")
     own = [charts[int(number)]["title"] for number in profile["data-rows"].split()]
-    assert len(own) > 20
+    assert len(own) > 12
     assert f"the first six all {len(own)} {' '.join(own)}" in " ".join(reader.text.split())
     hidden = [tag for tag, attributes in reader.tags if attributes.get("class") == "panel" and "hidden" in attributes]
     assert len(hidden) == len(own) - 6
