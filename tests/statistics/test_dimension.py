@@ -113,6 +113,21 @@ def roll(rng, d):
     return draw
 
 
+def cube(rng, d):
+    """A linear manifold most of whose points are near an edge."""
+    return lambda n: rng.uniform(size=(n, d))
+
+
+def torus(rng, d):
+    """One circle a dimension."""
+
+    def draw(n):
+        t = 2 * np.pi * rng.uniform(size=(n, d))
+        return np.concatenate([np.cos(t), np.sin(t)], axis=1)
+
+    return draw
+
+
 def within(x, rng, ambient=768):
     """The points in `ambient` dimensions, turned at random."""
     return x @ np.linalg.qr(rng.standard_normal((ambient, x.shape[1])))[0].T
@@ -129,6 +144,17 @@ def test_the_dimension_of_a_manifold_in_768_dimensions(manifold, d):
     assert ours.mle(r).value == pytest.approx(d, rel=0.05)
     assert ours.gride(r, 4).value == pytest.approx(d, rel=0.06)
     assert ours.levina_bickel(r).value == pytest.approx(d, rel=0.08)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("d", [4, 5])
+@pytest.mark.parametrize("manifold", [plane, cube, sphere, roll, torus, fourier])
+def test_edges_and_bends_take_more_points(manifold, d):
+    """With 4,096 points a cube and a rolled sheet of five dimensions come out 6 % low; with 20,000 all are within 5 %."""
+    rng = np.random.default_rng(5)
+    r = neighbours(within(manifold(rng, d)(20_000), rng).astype(np.float32), 2).distances
+    assert ours.facco(r).value == pytest.approx(d, rel=0.05)
+    assert ours.mle(r).value == pytest.approx(d, rel=0.05)
 
 
 @pytest.mark.parametrize("manifold", [plane, sphere, fourier])
