@@ -24,10 +24,12 @@ zoo: $(INSTALLED)
 
 test: $(INSTALLED) check
 	@$(RUN) tools/fetch.py minilm smollm2 whisper
+	@$(RUN) tools/chromium.py
 	$(RUN) -m pytest -n 2 --dist loadfile --durations=25
 
 test-all: $(INSTALLED) check
 	@$(RUN) tools/fetch.py --all
+	@$(RUN) tools/chromium.py
 	$(RUN) -m pytest -m ""
 
 check: $(INSTALLED)

@@ -53,7 +53,7 @@ def _panel_of_p(marks: pd.DataFrame, rows: list[str], published_p: str, predicto
     ticks = [10.0**k for k in range(-6, 1)]
     axis = alt.Axis(values=ticks, labelExpr="datum.value == 1 ? '1' : format(datum.value, '~e')")
     x = alt.X("shown:Q", title="p-value", scale=alt.Scale(type="log", domain=[LEAST_P, 1], nice=False), axis=axis)
-    key = alt.Legend(orient="top", title=None, columns=2, labelLimit=180)
+    key = alt.Legend(orient="top", title=None, columns=1, labelLimit=180)
     scale = alt.Scale(domain=list(TESTS), range=[tone for _, tone in TESTS.values()])
     shape = alt.Shape("test:N", scale=alt.Scale(domain=list(TESTS), range=[shape for shape, _ in TESTS.values()]), legend=key)
     statistic = published_p.removesuffix("_p")
@@ -70,7 +70,7 @@ def _panel_of_p(marks: pd.DataFrame, rows: list[str], published_p: str, predicto
     base = alt.Chart().encode(x=x, y=y)
     points = base.mark_point(size=60, strokeWidth=1.6, opacity=1).encode(
         stroke=alt.Stroke("test:N", scale=scale, legend=key),
-        fill=alt.Fill("test:N", scale=scale, legend=None),
+        fill=alt.Fill("test:N", scale=scale, legend=key),
         fillOpacity=alt.condition("datum.solid", alt.value(1), alt.value(0)),
         shape=shape,
         tooltip=tooltip,

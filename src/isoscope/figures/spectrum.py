@@ -12,6 +12,8 @@ from isoscope.drawing import INK, POLICY_IS_CHOSEN, decades, depth_colour, grid,
 
 FINAL = "#3f9d63"
 DRAWN = 32
+LEAST = 1e-10
+"""Less is what rounding leaves of a direction that carries nothing, and would flatten all other curves."""
 SITE = ["line", "kind", "layer", "policy"]
 
 
@@ -19,7 +21,7 @@ SITE = ["line", "kind", "layer", "policy"]
     title="Spectra",
     caption="The share of the centred variance that each principal direction carries, from the largest, both axes logarithmic; one line "
     "a layer, green the state after the final norm. Dashed: isotropic vectors at the same n and d (Marchenko–Pastur). The steeper the "
-    "line, the fewer dimensions are in use.",
+    "line, the fewer dimensions are in use. Shares below 10⁻¹⁰ are rounding and not drawn.",
 )
 def spectrum(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     """One panel a line: share of variance over rank, coloured by layer."""
@@ -29,6 +31,7 @@ def spectrum(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     if rows.empty:
         return None
     rows = shares(rows, in_layers(table))
+    rows = rows[rows["share"] >= LEAST]
     return grid([panel(name, rows[rows["line"] == name], table) for name in lines(rows)], table, own_colours=True)
 
 

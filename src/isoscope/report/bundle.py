@@ -6,6 +6,7 @@ import base64
 import contextlib
 import gzip
 import os
+import re
 import tempfile
 from functools import lru_cache
 from importlib import metadata, resources
@@ -13,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.report.files import vega_lite_version
+
+TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
+"""Characters that say in which direction the text after them is read."""
 
 
 def asset(name: str) -> str:
@@ -24,7 +28,17 @@ def rendered(name: str, **words: Any) -> str:
     """A template that lies beside this file, filled; whatever comes from models and files is escaped."""
     import jinja2
 
-    return jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(asset(name)).render(**words)
+    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=in_reading_order)
+    return environment.from_string(asset(name)).render(**words)
+
+
+def in_reading_order(value: Any) -> Any:
+    """A value as the page shows it: a mark that turns writing around would turn the sentence around in which a name stands.
+
+    >>> in_reading_order("model\u202etxt.exe"), in_reading_order(3)
+    ('model\ufffdtxt.exe', 3)
+    """
+    return TURNING.sub("\ufffd", value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
 def packed(text: str) -> str:

@@ -18,9 +18,11 @@ OUTCOMES = {"holds": ("holds", "hold"), "fails": ("fails", "fail"), "undecided":
 class OnPage:
     """A paper: its claims that these tables speak to, those that they do not, and its figures by number, what it shows and where."""
 
+    name: str
     title: str
     authors: str
     counts: str
+    tally: list[tuple[str, str]]
     decided: list[VerdictRow]
     silent: list[VerdictRow]
     figures: list[tuple[str, str, str]]
@@ -43,7 +45,7 @@ def in_words(numbers: list[str], paper: Paper) -> str:
     """Figures by number and paper; those without a number are called what they show."""
     numbered = [number for number in numbers if number[0].isdigit()]
     plural = "s" if len(numbered) > 1 else ""
-    return f"Figure{plural} {', '.join(numbered)} of {paper.authors}" if numbered else f"shown in {paper.authors}"
+    return f"Figure{plural} {', '.join(numbered)} of {paper.authors}" if numbered else f"Shown in {paper.authors}"
 
 
 def papers_on_page(charts: Iterable[Placed], verdicts: list[VerdictRow]) -> list[OnPage]:
@@ -56,13 +58,41 @@ def papers_on_page(charts: Iterable[Placed], verdicts: list[VerdictRow]) -> list
         drawn = [(one, [places[name] for name in one.draws if name in places]) for one in paper.figures]
         figures = [(one.number, one.shows, ids[0]) for one, ids in drawn if ids]
         if decided or figures:
-            found.append(OnPage(paper.title, paper.authors, counts(decided), in_order(decided), silent, figures))
+            found.append(
+                OnPage(
+                    paper.name,
+                    paper.title,
+                    paper.authors,
+                    counts(decided),
+                    tally(row.outcome for row in decided),
+                    in_order(decided),
+                    silent,
+                    figures,
+                )
+            )
     return found
 
 
 def in_order(rows: list[VerdictRow]) -> list[VerdictRow]:
     """What holds before what fails before what is undecided, each by number."""
     return sorted(rows, key=lambda row: list(OUTCOMES).index(row.outcome))
+
+
+def tally(outcomes: Iterable[str]) -> list[tuple[str, str]]:
+    """How often each outcome comes, as few words; those that do not come are not there.
+
+    >>> tally(["fails", "holds", "undecided", "holds"])
+    [('holds', '2 hold'), ('fails', '1 fails'), ('undecided', '1 undecided')]
+    """
+    found = list(outcomes)
+    short = {outcome: [words.split()[-1] for words in both] for outcome, both in OUTCOMES.items()}
+    numbers = {outcome: found.count(outcome) for outcome in OUTCOMES}
+    return [(outcome, f"{number} {short[outcome][number != 1]}") for outcome, number in numbers.items() if number]
+
+
+def tally_of(model: str, verdicts: list[VerdictRow]) -> list[tuple[str, str]]:
+    """What the claims say of one model; its stacks count with it."""
+    return tally(one.outcome for row in verdicts for one in row.findings if one.on == model or one.on.startswith(f"{model} ("))
 
 
 def counts(rows: list[VerdictRow]) -> str:

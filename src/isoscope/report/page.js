@@ -200,7 +200,15 @@
     table().catch(failed);
   }, { rootMargin: "600px" }).observe(byId("numbers"));
 
-  // Menus close when something else is touched.
+  // Menus stay inside the window, and close when something else is touched.
+  for (const menu of document.querySelectorAll("details.menu")) {
+    menu.addEventListener("toggle", () => {
+      const list = menu.querySelector("ul");
+      list.style.left = "";
+      const over = list.getBoundingClientRect().right + 8 - document.documentElement.clientWidth;
+      if (menu.open && over > 0) list.style.left = `${-over}px`;
+    });
+  }
   document.addEventListener("click", (event) => {
     for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target) || event.target.closest("a")) menu.open = false;
   });

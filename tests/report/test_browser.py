@@ -1,0 +1,329 @@
+"""The page in a real browser: charts are there and show the table's numbers, switches work, names stay text, nothing leaves it."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS
+from isoscope.report.page import page
+from isoscope.report.training import held
+from tests.figures.made_suite import SUITES
+from tests.report.made_page import MANIFESTS, MARKUP, SCRIPT, TITLE, TRAINING, made_tables
+from tests.report.opened import Opened, opened
+from tests.report.test_page import Reader, charts_of
+
+Tables = tuple[pd.DataFrame, pd.DataFrame]
+NUMBER = r"-?[\d.]+(?:e-?\d+)?"
+
+
+@pytest.fixture(scope="module")
+def made() -> Tables:
+    return made_tables()
+
+
+@pytest.fixture(scope="module")
+def file(made, tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("a page <b> & 'c'") / "report #1.html"
+    path.write_text(page(*made, MANIFESTS, title=TITLE), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def charts(file) -> list[dict]:
+    return charts_of(Reader(file.read_text("utf-8")))
+
+
+@pytest.fixture(scope="module")
+def wide(chromium, file) -> Opened:
+    return opened(chromium, file.as_uri()).drawn()
+
+
+@pytest.fixture(scope="module")
+def phone(chromium, file) -> Opened:
+    return opened(chromium, file.as_uri(), 390, 844, has_touch=True, is_mobile=True).drawn()
+
+
+def drawings(shown: Opened, figure: str = "") -> dict[str, str]:
+    """The marks of every chart that is to be seen, as the browser has them."""
+    shown.settled()
+    return shown.ask(
+        """(figure) => Object.fromEntries([...document.querySelectorAll(`${figure} .panel:not([hidden]) [data-chart]`)].map((place) =>
+        [place.dataset.chart, [...place.querySelectorAll(".role-mark")].map((mark) => mark.innerHTML).join("")]))""",
+        figure,
+    )
+
+
+EMPTY = """() => [...document.querySelectorAll(".panel:not([hidden]) [data-chart]")].filter((place) => {
+  const svg = place.querySelector("svg.marks"), box = svg?.getBoundingClientRect();
+  const marks = [...place.querySelectorAll(".role-mark > :not(g):not(defs)")].filter((mark) => {
+    const { width, height } = mark.getBoundingClientRect();
+    return width + height > 0;
+  });
+  return !(box?.width > 100 && box?.height > 40 && marks.length);
+}).map((place) => `${place.dataset.chart}: ${place.textContent.slice(0, 90)}`)"""
+
+
+def test_every_chart_is_drawn(wide, phone, charts):
+    for shown in (wide, phone):
+        seen = shown.ask("() => [...document.querySelectorAll('.panel:not([hidden]) [data-chart]')].length")
+        assert 60 < seen < len(charts), "the first six of many metrics, and every other chart"
+        assert shown.ask(EMPTY) == []
+        assert shown.page.locator(".failed").count() == 0
+
+
+def test_other_tokens_are_other_drawings(wide, made):
+    table, _ = made
+    before = drawings(wide, "#layer_profile")
+    wide.page.locator("#policy span", has_text=re.compile("^body$")).click()
+    after = drawings(wide, "#layer_profile")
+    assert before.keys() == after.keys()
+    assert all(before[chart] != after[chart] for chart in before)
+    value, low, high = hovered(wide, 6)
+    at = table["model"].eq(SCRIPT) & table["metric"].eq("between_cosine") & table["kind"].eq("hidden") & table["layer"].eq(6)
+    row = table[at & table["policy"].eq("body")].iloc[0]
+    assert (value, low, high) == pytest.approx((row["value"], row["low"], row["high"]), rel=1e-3)
+    wide.page.locator("#policy span", has_text=re.compile("^all$")).click()
+    assert drawings(wide, "#layer_profile") == before
+    row = table[at & table["policy"].eq("all")].iloc[0]
+    assert hovered(wide, 6) == pytest.approx((row["value"], row["low"], row["high"]), rel=1e-3)
+
+
+def hovered(shown: Opened, layer: int) -> tuple[float, float, float]:
+    """What the tooltip says of the first model's cosine at a layer: value and interval."""
+    chart = shown.page.locator("#layer_profile .panel").first
+    chart.scroll_into_view_if_needed()
+    shown.page.mouse.move(2, 2)
+    points = chart.locator(f'path[aria-label*="model: {SCRIPT}"][aria-label*="kind: hidden"][aria-label*="layer: {layer};"]')
+    points.first.hover(force=True)
+    tip = shown.page.locator("#vg-tooltip-element.visible")
+    tip.wait_for()
+    words = tip.inner_text()
+    assert SCRIPT in words
+    assert tip.locator("script, img").count() == 0
+    value, interval = re.search(rf"value\s+({NUMBER})", words), re.search(rf"({NUMBER}) to ({NUMBER})", words)
+    assert value is not None, words
+    assert interval is not None, words
+    return float(value[1]), float(interval[1]), float(interval[2])
+
+
+def test_a_metric_is_chosen(wide):
+    choice = wide.page.locator("#layer_profile [data-metric]")
+    names = choice.locator("option").all_inner_texts()
+    panels = wide.page.locator("#layer_profile .panel")
+    wide.page.select_option("#layer_profile [data-metric]", label="isoscore")
+    wide.page.wait_for_function("document.querySelectorAll('#layer_profile .panel:not([hidden]) svg.marks').length === 1")
+    titles = wide.page.locator("#layer_profile .panel:not([hidden]) .role-title-text").all_text_contents()
+    assert titles == ["isoscore"]
+    wide.page.select_option("#layer_profile [data-metric]", value="all")
+    wide.page.wait_for_function("document.querySelectorAll('#layer_profile .panel svg.marks').length > 9")
+    many = panels.count()
+    wide.page.wait_for_function(f"document.querySelectorAll('#layer_profile .panel svg.marks').length === {many}")
+    wide.settled()
+    assert wide.ask(EMPTY) == []
+    assert wide.page.locator("#layer_profile .role-title-text").all_text_contents() == names[2:]
+    wide.page.select_option("#layer_profile [data-metric]", value="first")
+    assert wide.page.locator("#layer_profile .panel:not([hidden])").count() == 6
+
+
+def test_the_slider_goes_through_the_steps(wide):
+    figure = "#training-1-training_motion"
+    slider = wide.page.locator(f"{figure} input[type=range]")
+    said = wide.page.locator(f"{figure} output")
+    seen = {}
+    for place, step in enumerate((0, 1, 8, 32, 128)):
+        slider.evaluate("(slider, place) => { slider.value = place; slider.dispatchEvent(new Event('input', { bubbles: true })); }", place)
+        assert said.inner_text() == str(step)
+        seen[step] = drawings(wide, figure)
+    assert len(seen[0]) > 2
+    for chart in seen[0]:
+        assert len({marks[chart] for marks in seen.values()}) == len(seen), "every step is a drawing of its own"
+    slider.focus()
+    wide.page.keyboard.press("ArrowLeft")
+    assert said.inner_text() == "32"
+    assert drawings(wide, figure) == seen[32]
+
+
+def test_light_and_dark(wide):
+    colours = (
+        "() => [getComputedStyle(document.body).backgroundColor, getComputedStyle(document.querySelector('.chart .mark-text text')).fill]"
+    )
+    light, dark = ["rgb(255, 255, 255)", "rgb(29, 33, 40)"], ["rgb(20, 23, 28)", "rgb(228, 231, 236)"]
+    button = wide.page.locator("#theme")
+    assert wide.ask(colours) == light
+    wide.page.emulate_media(color_scheme="dark")
+    assert wide.ask(colours) == dark, "as the system has it"
+    button.click()
+    assert (button.inner_text(), wide.ask(colours)) == ("theme: light", light)
+    wide.page.emulate_media(color_scheme="light")
+    button.click()
+    assert (button.inner_text(), wide.ask(colours)) == ("theme: dark", dark)
+    button.click()
+    assert (button.inner_text(), wide.ask(colours)) == ("theme: auto", light)
+
+
+def saved(shown: Opened, button: str) -> tuple[str, str]:
+    """The name and the text of what a button saves."""
+    with shown.page.expect_download() as download:
+        shown.page.locator(button).click()
+    return download.value.suggested_filename, download.value.path().read_text("utf-8")
+
+
+@pytest.mark.parametrize(("name", "columns"), [("table", TABLE_COLUMNS), ("series", SERIES_COLUMNS)])
+def test_tables_are_saved_whole(wide, made, name, columns):
+    truth = held(*made)[0 if name == "table" else 1].reset_index(drop=True)
+    file, text = saved(wide, f"[data-save={name}]")
+    assert file == f"isoscope-{name}.csv"
+    pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(text, newline="")).astype(columns), truth, check_exact=True)
+
+
+def test_a_figure_saves_what_it_draws(wide, charts):
+    button = wide.page.locator("#norms [data-rows]")
+    numbers = [int(number) for number in (button.get_attribute("data-rows") or "").split()]
+    truth = [row for number in numbers for rows in charts[number]["datasets"].values() for row in rows]
+    file, text = saved(wide, "#norms [data-rows]")
+    found = pd.read_csv(io.StringIO(text, newline=""))
+    assert file == "isoscope-norms.csv"
+    assert len(found) == len(truth) > 100
+    assert set(found["panel"]) == {charts[number]["title"] for number in numbers}
+    for column in ("layer", "x", "y", "value"):
+        assert found[column].dropna().tolist() == [row[column] for row in truth if row.get(column) is not None]
+
+
+def test_the_table_is_leafed_through_and_filtered(wide, made):
+    table = held(*made)[0]
+    wide.page.locator("#numbers h2").scroll_into_view_if_needed()
+    where, rows = wide.page.locator("#where"), wide.page.locator("#full tbody tr")
+    where.filter(has_text="1–25").wait_for()
+    first = rows.first.inner_text()
+    assert where.inner_text() == f"1–25 of {len(table)}"
+    assert wide.page.locator("#previous").is_disabled()
+    wide.page.locator("#next").click()
+    assert where.inner_text() == f"26–50 of {len(table)}"
+    assert rows.first.inner_text() != first
+    wide.page.locator("#previous").click()
+    assert rows.first.inner_text() == first
+    wide.page.locator("#filters label", has_text=re.compile("^model")).locator("select").select_option(MARKUP)
+    own = table[table["model"].eq(MARKUP)]
+    assert where.inner_text() == f"1–25 of {len(own)}"
+    assert set(wide.page.locator("#full tbody td:first-child").all_text_contents()) == {MARKUP}
+    wide.page.locator("#filters label", has_text=re.compile("^metric")).locator("select").select_option("isoscore")
+    head = wide.page.locator("#full th").all_inner_texts()
+    shown = [float(text) for text in wide.page.locator(f"#full td:nth-child({head.index('value') + 1})").all_inner_texts()]
+    assert shown == pytest.approx(own.loc[own["metric"].eq("isoscore"), "value"].head(25).tolist(), rel=1e-5)
+
+
+def test_menus_open_lead_somewhere_and_close(wide):
+    wide.ask("() => window.scrollTo(0, 0)")
+    menus = wide.page.locator("nav details.menu")
+    assert menus.count() > 4
+    for menu in menus.all():
+        menu.locator("summary").click()
+        assert wide.page.locator("nav details[open]").count() == 1, "the one before is closed"
+        box = menu.locator("ul").bounding_box()
+        assert box is not None
+        assert 0 <= box["x"] < box["x"] + box["width"] <= 1440
+    link = menus.last.locator("a").last
+    goal = (link.get_attribute("href") or "").removeprefix("#")
+    link.click()
+    assert wide.page.locator("nav details[open]").count() == 0
+    wide.page.wait_for_function(f"Math.abs(document.getElementById({json.dumps(goal)}).getBoundingClientRect().top) < innerHeight / 2")
+    claim = wide.page.locator("details.claim").first
+    for inside in (True, False):
+        claim.locator("summary").click()
+        assert claim.locator("p").first.is_visible() is inside
+
+
+TURNED = """() => [...document.querySelectorAll("body :not(:is(svg, script, #full, #filters) *, script)")].filter((element) =>
+  [...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.includes("\\u202e"))
+).map((element) => element.outerHTML)"""
+
+
+def test_names_stay_text(wide):
+    assert wide.ask("() => window.owned") is None
+    assert wide.page.title() == TITLE
+    assert wide.page.locator("h1").inner_text() == TITLE
+    assert wide.page.locator("img, iframe, object, h2 b").count() == 0
+    assert wide.page.locator("script").count() == 6, "four packed, the page's own, and the drawing library"
+    names = wide.page.locator(".overview .name").all_text_contents()
+    assert names[:3] == [SCRIPT, MARKUP, f"untrained:{SCRIPT}"]
+    assert "{{7*7}} {% raw %} ${7*7}" in names[1]
+    assert names[3] == TRAINING.replace("\u202e", "\ufffd"), "what turns text around is shown, not obeyed"
+    assert wide.ask(TURNED) == []
+    assert MANIFESTS[0]["file"] in wide.page.locator("pre").text_content().replace("\\\\", "\\")
+    assert SUITES[1] not in wide.ask("() => document.body.innerText")
+
+
+CUT = """() => [...document.querySelectorAll(".panel:not([hidden]) svg.marks")].flatMap((svg) => {
+  const room = svg.getBoundingClientRect();
+  return [...svg.querySelectorAll("text")].filter((text) => {
+    const box = text.getBoundingClientRect();
+    const inside = box.right < room.right + 2 && box.left > room.left - 2 && box.bottom < room.bottom + 3;
+    return box.width && getComputedStyle(text).opacity > 0 && !inside;
+  }).map((text) => `${svg.closest(".figure").id}: ${text.textContent}`);
+})"""
+
+
+def test_a_chart_is_saved_as_a_picture(wide):
+    chart = wide.page.locator("#spectrum .panel").first
+    chart.scroll_into_view_if_needed()
+    chart.hover()
+    chart.locator("details summary").click()
+    with wide.page.expect_download() as download:
+        chart.locator(".vega-actions a", has_text="SVG").click()
+    assert download.value.path().read_text("utf-8").startswith("<svg")
+    wide.page.locator("#spectrum h3").click()
+    assert not chart.locator(".vega-actions").is_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_wider_than_the_window_and_no_label_is_cut(wide, phone, scheme):
+    for shown, width in ((wide, 1440), (phone, 390)):
+        shown.page.emulate_media(color_scheme=scheme)
+        shown.page.locator("details.silent").first.locator("summary").click()
+        assert shown.ask("() => window.innerWidth") == width
+        assert shown.ask("() => document.scrollingElement.scrollWidth") <= width
+        assert shown.ask(CUT) == []
+
+
+def test_a_phone_opens_menus_and_table_within_its_width(phone):
+    for menu in phone.page.locator("nav details.menu").all():
+        menu.locator("summary").tap()
+        assert phone.ask("() => document.scrollingElement.scrollWidth") == 390
+    phone.page.locator("#numbers h2").scroll_into_view_if_needed()
+    phone.page.locator("#where").filter(has_text="1–25").wait_for()
+    assert phone.ask("() => document.scrollingElement.scrollWidth") == 390
+
+
+def test_paper_has_no_controls(wide):
+    wide.page.emulate_media(media="print", color_scheme="dark")
+    try:
+        controls = "nav, button, select, input[type=range], .filters, .pages, .tools, #full, .bar input:not(:checked) + span"
+        assert wide.page.locator(controls).count() > 40
+        assert wide.page.locator(controls).filter(visible=True).count() == 0
+        assert (
+            wide.page.locator("#summary .overview, .bar input:checked + span, #layer_profile svg.marks").filter(visible=True).count() == 8
+        )
+        assert wide.ask("() => getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
+        assert wide.ask("() => document.scrollingElement.scrollWidth <= innerWidth")
+    finally:
+        wide.page.emulate_media(media="screen", color_scheme="light")
+
+
+def test_without_scripts_the_answer_is_there(chromium, file):
+    plain = opened(chromium, file.as_uri(), java_script_enabled=False)
+    assert plain.page.locator(".overview tbody tr").count() == 5
+    assert plain.page.locator(".verdicts .outcome").first.is_visible()
+    assert "need JavaScript" in plain.page.locator("main").inner_text()
+
+
+def test_nothing_left_the_page_and_nothing_complained(wide, phone, file):
+    """Last, so that it speaks of all that was done above."""
+    for shown in (wide, phone):
+        assert shown.complaints == []
+        assert {url for url in shown.requests if not url.startswith(f"blob:{file.as_uri()[:7]}")} == {file.as_uri()}
