@@ -1,0 +1,304 @@
+"""isoscope serve as a process of its own: this machine only, one page and nothing else, alive whatever happens to the run."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from isoscope.report.serving import PAUSE
+from isoscope.store.cell import MANIFEST, ROWS, manifest_of
+from isoscope.store.run import Run
+from tests.figures.made_table import SIX, THIRTY, made_table
+from tests.report.opened import opened
+
+PATIENCE = 120.0
+"""Seconds that a busy machine may take to build a page."""
+A_LOOK = PAUSE + 0.7
+"""Seconds after which the server has looked at the run again."""
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory) -> dict[str, Path]:
+    """Finished cells of two models, by model, to be put into runs as a measurement would: whole, by a rename."""
+    run = Run(tmp_path_factory.mktemp("made"))
+    table, series = made_table(twin=False)
+    for name in (SIX, THIRTY):
+        few = table["model"].eq(name) & table["metric"].isin(["between_cosine", "drift_ratio"])
+        manifest = manifest_of({"experiment": "made", "model": name}, {"model": name}, {}, "rows")
+        run.write(name.replace("/", "-"), manifest, table[few], series.iloc[:0], None)
+    return {name: run.path / "cells" / name.replace("/", "-") for name in (SIX, THIRTY)}
+
+
+def put(cell: Path, run: Path) -> Path:
+    """Let a run have a finished cell."""
+    (run / "cells").mkdir(parents=True, exist_ok=True)
+    hidden, goal = run / "cells" / f".{cell.name}", run / "cells" / cell.name
+    shutil.copytree(cell, hidden)
+    hidden.rename(goal)
+    return goal
+
+
+@dataclass
+class Served:
+    """A server under way."""
+
+    process: subprocess.Popen[str]
+    port: int
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}/"
+
+    def ask(self, path: str = "/", method: str = "GET", host: str | None = None, **headers: str) -> tuple[int, str, dict[str, str]]:
+        """Status, body and headers of an answer to a request that is sent exactly so."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        connection.putrequest(method, path, skip_host=True)
+        for name, value in {"Host": host or f"127.0.0.1:{self.port}", **headers}.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        answer = connection.getresponse()
+        found = answer.status, answer.read().decode(), {name.lower(): value for name, value in answer.getheaders()}
+        connection.close()
+        return found
+
+    def state(self) -> str:
+        return self.ask("/state")[1]
+
+    def until(self, right: Callable[[str], bool]) -> str:
+        """The first state that is right."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            assert self.process.poll() is None, "the server has ended"
+            if right(state := self.state()):
+                return state
+            time.sleep(0.1)
+        pytest.fail(f"the state stayed {self.state()}")
+
+
+def started(*words: str) -> Served:
+    """isoscope serve with these words, once it says where it is."""
+    command = [sys.executable, "-m", "isoscope", "serve", *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/ \(Ctrl-C ends it\)\n", line)
+    if found is None:
+        process.kill()
+        pytest.fail(line + process.communicate()[1])
+    return Served(process, int(found[1]))
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Served]]:
+    """Starts servers, and ends those that a test did not."""
+    begun: list[Served] = []
+
+    def start(*words: str) -> Served:
+        begun.append(started(*words))
+        return begun[-1]
+
+    yield start
+    for one in begun:
+        one.process.kill()
+        one.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def one(cells, tmp_path_factory) -> Iterator[Served]:
+    """A server of a run with one model, for requests that change nothing; a secret lies in the run and one beside it."""
+    run = tmp_path_factory.mktemp("runs") / "run"
+    put(cells[SIX], run)
+    (run / "secret.txt").write_text("secret", "utf-8")
+    (run.parent / "secret.txt").write_text("secret", "utf-8")
+    found = started(str(run), "--port", "0")
+    found.until(lambda state: state != "waiting")
+    yield found
+    found.process.kill()
+    found.process.communicate()
+
+
+def listening(port: int) -> set[str]:
+    """The addresses, as the kernel writes them, on which anything listens at a port."""
+    lines = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text("utf-8").splitlines()[1:]]
+    return {words[1].partition(":")[0] for words in lines if words[3] == "0A" and int(words[1].rpartition(":")[2], 16) == port}
+
+
+def test_it_listens_on_this_machine_only(one):
+    assert listening(one.port) == {"0100007F"}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))  # sends nothing: asks which address of this machine would be used
+        own = probe.getsockname()[0]
+    for address in {own, "127.0.0.2"} - {"127.0.0.1"}:
+        with pytest.raises(OSError, match=r"refused|unreachable|timed out"):
+            socket.create_connection((address, one.port), timeout=3)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/secret.txt",
+        "/../secret.txt",
+        "/cells/",
+        "/%2e%2e/secret.txt",
+        "/..%2fsecret.txt",
+        "/..%5csecret.txt",
+        "//etc/passwd",
+        "/etc/passwd",
+        "file:///etc/passwd",
+        "http://127.0.0.1/",
+        "http://example.com/",
+        "/state/",
+        "/state?x",
+        "/?x",
+        "/index.html",
+        "/.",
+        "/%00",
+        "*",
+    ],
+)
+def test_there_is_only_the_page(one, path):
+    status, body, _ = one.ask(path)
+    assert (status, body) == (404, "There is only the page.\n")
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.evil.example", "0.0.0.0", ""])
+def test_a_foreign_name_is_refused(one, host):
+    connection = http.client.HTTPConnection("127.0.0.1", one.port, timeout=PATIENCE)
+    connection.putrequest("GET", "/", skip_host=True)
+    connection.putheader("Host", host)
+    connection.endheaders()
+    answer = connection.getresponse()
+    assert (answer.status, b"only for this machine" in answer.read()) == (421, True)
+    connection.close()
+
+
+def test_a_name_of_this_machine_is_not(one):
+    assert {one.ask(host=host)[0] for host in ("localhost", f"localhost:{one.port}", f"127.0.0.1:{one.port}")} == {200}
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT"])
+def test_nothing_can_be_sent_to_it(one, method):
+    assert one.ask("/", method)[0] in (405, 501)
+    assert one.ask("/state")[0] == 200
+
+
+def test_the_page_comes_whole_and_closed(one):
+    status, body, headers = one.ask()
+    assert status == 200
+    assert SIX in body
+    assert headers["content-security-policy"].startswith("default-src 'none'")
+    assert (headers["cache-control"], headers["x-content-type-options"]) == ("no-store", "nosniff")
+    assert "access-control-allow-origin" not in headers
+    assert not {"server", "x-powered-by"} & {name for name, value in headers.items() if "Python" in value}
+    status, empty, also = one.ask(method="HEAD")
+    assert (status, empty, also["content-length"]) == (200, "", str(len(body.encode())))
+
+
+def test_rubbish_does_not_end_it(one):
+    for rubbish in (b"\x00\xff\n\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", b""):
+        with socket.create_connection(("127.0.0.1", one.port), timeout=5) as line:
+            line.sendall(rubbish)
+            line.shutdown(socket.SHUT_WR)
+            line.recv(4096)
+    idle = socket.create_connection(("127.0.0.1", one.port), timeout=5)
+    assert one.ask("/state")[0] == 200, "one who says nothing keeps nobody waiting"
+    idle.close()
+
+
+def test_it_survives_a_run_that_is_written_and_the_page_follows(cells, tmp_path, serve, chromium):
+    """From an empty folder to a model, a half-written cell, a second model, damage and removal; the reader's choice is kept."""
+    run = tmp_path / "a run"
+    run.mkdir()
+    served = serve(str(run), "--port", "0")
+    shown = opened(chromium, served.address)
+    assert shown.page.locator("h1").inner_text() == "Waiting for the run"
+    shown.page.locator("#why", has_text="holds no finished cell yet").wait_for(timeout=PATIENCE * 1000)
+
+    put(cells[SIX], run)
+    first = served.until(lambda state: state != "waiting")
+    shown.drawn()
+    assert shown.page.locator(".overview .name").all_text_contents() == [SIX]
+    shown.page.locator("#policy span", has_text=re.compile("^body$")).click()
+    shown.page.locator("#theme").click()
+
+    half = run / "cells" / cells[THIRTY].name
+    for name, text in (("begun", None), (".hidden.123", "{"), ("cut-off", '{"format": 1, "ke')):
+        (run / "cells" / name).mkdir()
+        shutil.copy(cells[THIRTY] / ROWS, run / "cells" / name)
+        if text is not None:
+            (run / "cells" / name / MANIFEST).write_text(text, "utf-8")
+    time.sleep(A_LOOK)
+    assert served.state() == first, "what is not a whole cell changes nothing"
+    assert SIX in served.ask()[1]
+    shutil.rmtree(run / "cells" / "cut-off")
+
+    put(cells[THIRTY], run)
+    second = served.until(lambda state: state != first)
+    shown.page.wait_for_selector(f"html[data-state='{second}'][data-drawn=all]", state="attached", timeout=PATIENCE * 1000)
+    assert shown.page.locator(".overview .name").all_text_contents() == [SIX, THIRTY]
+    assert shown.page.locator("#policy input:checked").get_attribute("value") == "body"
+    assert shown.page.locator("#theme").inner_text() == "theme: light"
+
+    rows = half / ROWS
+    rows.write_bytes(rows.read_bytes()[:100])
+    (half / MANIFEST).touch()
+    time.sleep(A_LOOK)
+    assert served.state() == second
+    shutil.rmtree(half)
+    third = served.until(lambda state: state != second)
+    assert THIRTY not in served.ask()[1]
+    shutil.rmtree(run)
+    time.sleep(A_LOOK)
+    assert (served.state(), served.process.poll()) == (third, None), "the last page stays"
+
+    assert shown.complaints == []
+    assert {url for url in shown.requests if not url.startswith(served.address)} == set()
+
+
+def test_ctrl_c_ends_it_quietly(cells, tmp_path, serve):
+    put(cells[SIX], tmp_path)
+    served = serve(str(tmp_path), "--port", "0")
+    idle = socket.create_connection(("127.0.0.1", served.port), timeout=5)
+    served.process.send_signal(signal.SIGINT)
+    out, err = served.process.communicate(timeout=30)
+    idle.close()
+    assert served.process.returncode in (0, 130)
+    assert out == ""
+    assert "Traceback" not in err
+    assert "Exception" not in err
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.1", served.port), timeout=3)
+
+
+def said(*words: str) -> tuple[int, str]:
+    """The exit code and the complaint of a server that cannot begin."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "isoscope", "serve", *words], capture_output=True, text=True, timeout=PATIENCE, env=os.environ, check=False
+    )
+    assert ended.stdout == ""
+    return ended.returncode, ended.stderr
+
+
+def test_a_port_in_use_is_one_sentence(one, tmp_path):
+    code, complaint = said(str(tmp_path), "--port", str(one.port))
+    assert code == 2
+    assert complaint == (f"isoscope: Port {one.port} cannot be used (Address already in use); choose another with --port, or 0 for any.\n")
+
+
+def test_a_missing_run_is_one_sentence(tmp_path):
+    missing = tmp_path / "missing"
+    code, complaint = said(str(missing), "--port", "0")
+    assert code == 2
+    assert complaint == f"isoscope: There is no run at {missing}; isoscope measure MODEL --out {missing} makes one.\n"
