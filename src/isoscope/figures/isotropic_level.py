@@ -40,7 +40,9 @@ def isotropic_level(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     ticks = [2**k for k in range(2, 18) if ends[0] <= 2**k <= ends[1]]
     x = alt.X("d:Q", title="dimension d", scale=alt.Scale(type="log", nice=False, padding=8), axis=alt.Axis(values=ticks, format="d"))
     y = alt.Y("value:Q", title="mean cosine", scale=alt.Scale(zero=True, padding=6))
-    shape = alt.Shape("group:N", scale=alt.Scale(domain=[*GROUPS.values()], range=SHAPES), legend=alt.Legend(title=None, orient="right"))
+    shape = alt.Shape(
+        "group:N", scale=alt.Scale(domain=[*GROUPS.values()], range=SHAPES), legend=alt.Legend(title=None, orient="bottom", columns=2)
+    )
     tooltip = [
         alt.Tooltip("curve:N", title="model"),
         alt.Tooltip("group:N"),

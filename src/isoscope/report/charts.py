@@ -32,7 +32,14 @@ PAGE: dict[str, Any] = {
         "tickColor": FOLLOWS,
         "tickOpacity": 0.5,
     }
-    | {"labelColor": FOLLOWS, "titleColor": FOLLOWS, "titleFontWeight": "normal", "labelOverlap": "greedy", "labelOpacity": 0.85},
+    | {
+        "labelColor": FOLLOWS,
+        "titleColor": FOLLOWS,
+        "titleFontWeight": "normal",
+        "labelOverlap": "greedy",
+        "labelSeparation": 5,
+        "labelOpacity": 0.85,
+    },
     "legend": {"labelColor": FOLLOWS, "titleColor": FOLLOWS, "titleFontWeight": "normal"},
     "title": {"anchor": "start", "fontSize": 13, "color": FOLLOWS, "limit": 330, "offset": 8},
     "autosize": {"type": "fit-x", "contains": "padding"},
