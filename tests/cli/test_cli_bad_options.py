@@ -51,7 +51,9 @@ def test_a_table_that_cannot_be_had(good_run, words, said):
 
 
 def test_list_names_the_nearest():
-    isoscope("list", "metric").refused("takes one of metrics, families, sources, figures; got 'metric', did you mean metrics?")
+    isoscope("list", "metric").refused(
+        "takes one of metrics, families, sources, figures, claims, recipes; got 'metric', did you mean metrics?"
+    )
     isoscope("list", "[/red]").refused("got '[/red]'.")
 
 

@@ -118,7 +118,7 @@ def test_a_saved_state_goes_on_to_the_same_table(small_models, texts, tmp_path):
 
 
 def test_max_tokens_cuts_the_source_before_it_is_divided(small_models, texts, tmp_path):
-    folder = str(small_models("gpt2"))
+    folder = str(small_models("bert"))  # a causal model's first tokens are duplicates only as far as a processor rounds them alike
     whole = isoscope.measure(folder, str(texts), tmp_path / "whole", quiet=True, max_tokens=1500).table()
     tokens = json.loads(whole["spec"].iloc[0])["tokens"]
     assert 1500 <= tokens < 1500 + 64
@@ -135,6 +135,7 @@ def test_a_metric_that_was_not_asked_for_is_filled_in(small_models, texts, tmp_p
     rows[rows["metric"] != "isoscore"].to_parquet(cell.folder / "rows.parquet", index=False)
     manifest = cell.manifest
     manifest["files"]["rows.parquet"]["bytes"] = (cell.folder / "rows.parquet").stat().st_size
+    manifest["tried"].remove("isoscore")
     (cell.folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
     equal(table, isoscope.open(tmp_path / "run").table(), rel=0, absolute=0, columns=NUMBERS)
     filled = isoscope.open(tmp_path / "run").table("isoscore", "body")
