@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 INSTALLED := .venv/.installed
 
-.PHONY: report zoo test test-all bench check clean
+.PHONY: report zoo gallery test test-all bench check clean
 
 report: $(INSTALLED)
 	@$(RUN) -m isoscope sweep embedded --max-items 32 --batch-size 32 --query-rows 32 --sample 512 --out runs/report
@@ -21,6 +21,13 @@ zoo: $(INSTALLED)
 	  --data $(DATA)/photographs --data embedded --max-items 100 --keep sums --out runs/zoo
 	@$(RUN) -m isoscope drift runs/zoo
 	@$(RUN) -m isoscope report runs/zoo --out runs/zoo.html
+
+# The pictures of docs/gallery.md and docs/metrics/, from real runs; half an hour on two cores.
+gallery: $(INSTALLED)
+	@$(RUN) tools/fetch.py smollm2 minilm t5 rxnmapper antiberty whisper dinov2 resnet50 reactions residues speech photographs
+	@$(RUN) tools/make_gallery.py
+	@$(RUN) tools/draw_metrics.py
+	@$(RUN) tools/make_docs.py
 
 test: $(INSTALLED) check
 	@$(RUN) tools/fetch.py minilm smollm2 whisper

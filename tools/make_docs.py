@@ -1,7 +1,9 @@
-"""Write docs/metrics.md from the registry of metrics and docs/cli.md from the command line's own help.
+"""Write the pages that the code itself can write: metrics from their docstrings, the command line from its help, claims, the gallery.
 
-python tools/make_docs.py            writes both
-python tools/make_docs.py --check    writes nothing, and says which of them is out of date
+python tools/make_docs.py            writes docs/metrics.md, docs/metrics/*.md, docs/cli.md, docs/gallery.md and the table in docs/claims.md
+python tools/make_docs.py --check    writes nothing, says which of them is out of date and which picture is missing
+
+Pictures are not drawn here: `tools/draw_metrics.py` draws those of metrics, `tools/make_gallery.py` those of the gallery.
 """
 
 from __future__ import annotations
@@ -9,9 +11,10 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import make_gallery as gallery
 
 DOCS = Path(__file__).parent.parent / "docs"
 WIDTH = 100
@@ -27,6 +30,50 @@ PARTS = {
     "medians": "medians of rows (`--median`)",
     "scores": "a histogram of scores",
     "queries_keys": "queries and keys",
+}
+QUESTIONS = {
+    "Do vectors point the same way?": [
+        "between_cosine",
+        "within_cosine",
+        "mean_cosine",
+        "cosine_sd",
+        "partition_isotropy",
+        "isotropy_score",
+    ],
+    "How much of that is a common mean?": ["drift_ratio", "drift_norm", "centred_cosine", "mean_norm"],
+    "Does one direction dominate?": ["top_share", "top_share_linear", "top_share_norm_null"],
+    "How many dimensions are in use?": [
+        *("effective_rank", "participation_ratio", "isoscore", "matrix_entropy", "rankme", "stable_rank", "spectral_decay")
+    ],
+    "How many dimensions do neighbours spread in?": [
+        "two_nn",
+        "two_nn_mle",
+        "two_nn_razzhigaev",
+        "two_nn_batches",
+        "gride",
+        "levina_bickel",
+    ],
+    "Is it isotropic locally? Are there clusters and hubs?": [
+        *("local_share", "local_share_excess", "local_isoscore", "local_isoscore_excess", "cluster_share", "cluster_isoscore", "hubness")
+    ],
+    "Do a few coordinates carry it?": ["top_dimension_share", "top3_dimension_share"],
+    "What shape has the profile over the layers?": ["bell", "bell_linear", "share_range", "share_range_linear"],
+    "How sharp is attention?": [
+        *("attention_entropy", "attention_entropy_normalised", "attention_max", "attention_median", "attention_min"),
+        *("attention_sequence_max", "attention_sequence_min", "score_sd", "score_row_sd", "score_offset"),
+    ],
+    "Where does attention go?": ["sink_mass", "sink_mass_top", "sink_rate"],
+    "Do queries and keys drift together?": ["qk_cosine", "qk_dot", "drift_sharpening"],
+    "Curves": ["spectrum", "norms", "dimension_share", "gride_scales", "two_nn_sizes", "score_histogram"],
+}
+"""The index of docs/metrics.md; what stands under no question comes last."""
+ON_A_MODEL = "on the layers of all-MiniLM-L6-v2 and of the same network untrained, 24 documents"
+PICTURES = {
+    "points": f"The picture is computed: on 300 Gaussian points in 24 dimensions, and, where the number is computed always, {ON_A_MODEL}.",
+    "attention": "The picture is computed: on causal attention of 20 sequences of 12 Gaussian queries and keys, and, as a mean over heads, "
+    f"{ON_A_MODEL}.",
+    "stack": "The picture is computed: on stacks of twelve clouds of 300 Gaussian points, one direction of which is stretched.",
+    "series": "The picture is computed: on clouds that `isoscope.testing` makes.",
 }
 CITATION = re.compile(r"\((?:18|19|20)\d\d\)")
 
@@ -45,37 +92,115 @@ def sections(doc: str) -> dict[str, str]:
     return {kind: " ".join(parts) for kind, parts in found.items()}
 
 
-def metric_entry(entry: Any) -> Iterator[str]:
-    """One metric or series in Markdown."""
+def metric_page(entry: Any) -> str:
+    """docs/metrics/NAME.md of a metric, a profile or a series."""
     parts = sections(entry.__doc__ or "")
-    yield f"## {entry.name}"
-    yield f"*{entry.title}.* {entry.summary}"
     lines = [f"- **Definition.** {parts['definition']}"] if parts["definition"] else []
     lines += [f"- **Range and null.** {parts['range']}"] if parts["range"] else []
     lines += [f"- **Reads.** {'; '.join(PARTS[part] for part in entry.reads)}."]
+    lines += ["- **Computed** only where it is named: it takes seconds a layer."] if entry.on_request else []
     lines += [f"- **Reference.** {parts['reference']}"] if parts["reference"] else []
-    yield "\n".join(lines)
+    page = [
+        f"<!-- Written by tools/make_docs.py from the docstring in src/isoscope/metrics/{entry.name}.py; change that. -->",
+        f"# {entry.name}",
+        f"*{entry.title}.* {entry.summary}",
+        f"![How {entry.name} behaves]({entry.name}.svg)",
+        "\n".join(lines),
+        f"```sh\n{chr(10).join(commands(entry))}\n```",
+        f"```python\n{chr(10).join(python_of(entry))}\n```",
+        f"{PICTURES[kind_of(entry)]} [All metrics](../metrics.md) · [intervals and nulls](../intervals-and-nulls.md)",
+    ]
+    return "\n\n".join(page) + "\n"
+
+
+def kind_of(entry: Any) -> str:
+    """`points`, `attention`, `stack` or `series`."""
+    from isoscope.statistics.profile import Profile
+
+    if isinstance(entry, Profile):
+        return "stack"
+    return str(entry.about) if hasattr(entry, "range") else "series"
+
+
+def commands(entry: Any) -> list[str]:
+    """How the shell gets it."""
+    kind = kind_of(entry)
+    if kind == "series":
+        taps = " --taps hidden,attention" if entry.about == "attention" else ""
+        return [f"isoscope measure MODEL{taps} --out RUN", f"isoscope table RUN --series --metric {entry.name}"]
+    taps = " --taps hidden,attention" if kind == "attention" else ""
+    options = {"cosine": " --cosine-sd", "medians": " --median"}
+    more = "".join(option for part, option in options.items() if part in entry.reads)
+    found = [f"isoscope measure MODEL{taps}{more} --out RUN", f"isoscope table RUN --metric {entry.name}"]
+    return found + ([f"isoscope embeddings FILE --metric {entry.name}"] if kind == "points" else [])
+
+
+def python_of(entry: Any) -> list[str]:
+    """How Python gets it."""
+    kind = kind_of(entry)
+    if kind == "series":
+        return [f'isoscope.open("runs/mine").series("{entry.name}")']
+    matrix = [f"isoscope.metrics.{entry.name}(X)  # X: (n, d), one row a point"] if kind == "points" else []
+    return [*matrix, f'isoscope.open("runs/mine").table("{entry.name}")']
+
+
+def entries() -> dict[str, Any]:
+    """Every metric, profile and series of isoscope's own, by name."""
+    from isoscope.metrics import registry
+
+    return {entry.name: entry for entry in registry if entry.__module__.startswith("isoscope.metrics.")}
 
 
 def metrics_page() -> str:
-    """docs/metrics.md."""
-    from isoscope.metrics import curves, metrics, profiles
-
-    own = [entry for kind in (metrics(), profiles(), curves()) for entry in kind if entry.__module__.startswith("isoscope.metrics.")]
-    numbers, series = ([entry for entry in own if hasattr(entry, "range") is wanted] for wanted in (True, False))
-    index = ["| metric | what it means |", "|---|---|", *(f"| [{entry.name}](#{entry.name}) | {entry.summary} |" for entry in numbers)]
+    """docs/metrics.md: the index by question."""
+    known = entries()
+    asked = QUESTIONS | {"Others": [name for name in known if not any(name in names for names in QUESTIONS.values())]}
     page = [
         "<!-- Written by tools/make_docs.py from the docstrings in src/isoscope/metrics; change those. -->",
         "# Metrics",
         "λ are the eigenvalues of the centred covariance and σ = √λ; u = x/‖x‖ is a point's direction. Means of pairs are over all ordered "
-        "pairs i ≠ j.\nHow intervals and nulls are made: [intervals-and-nulls.md](intervals-and-nulls.md).",
-        "\n".join(index),
-        *(part for entry in numbers for part in metric_entry(entry)),
-        "# Series",
-        "What is not one number goes into the second table, `series`, with the columns `name x y weight`.",
-        *(part for entry in series for part in metric_entry(entry)),
+        "pairs i ≠ j.\nEach has a page with its formula, its range, its null and a picture. How intervals and nulls are made: "
+        "[intervals-and-nulls.md](intervals-and-nulls.md).\nWhich number is whose: [conventions.md](conventions.md); what moves them "
+        "besides the weights: [what-moves-these-numbers.md](what-moves-these-numbers.md).",
     ]
+    for question, names in asked.items():
+        rows = [f"| [{name}](metrics/{name}.md) | {known[name].summary} |" for name in names]
+        page += [f"## {question}", "\n".join(["| metric | what it means |", "|---|---|", *rows])] if rows else []
+    page += ["A series is a curve; it is in the second table, with the columns `name x y weight` (`isoscope table RUN --series`)."]
     return "\n\n".join(page) + "\n"
+
+
+def claims_table() -> str:
+    """Every claim, as `isoscope list claims` has it."""
+    from isoscope.papers import claims
+
+    rows = [f"| {one.paper} {one.number} | `{one.name}` | {one.statement} | {one.refuted_by} |" for one in claims() if own(one)]
+    return "\n".join(["| paper | claim | it says | refuted by |", "|---|---|---|---|", *rows])
+
+
+def own(claim: Any) -> bool:
+    """Whether a claim comes with isoscope."""
+    return bool(claim.decide.__module__.startswith("isoscope.papers."))
+
+
+def conventions_table() -> str:
+    """Every convention: its tokens, its last layer, its numbers, what it leaves open and what was chosen."""
+    from isoscope.core.convention import CONVENTIONS
+
+    rows = ["| | tokens | last layer | numbers | left open; chosen |", "|---|---|---|---|---|"]
+    for one in CONVENTIONS.values():
+        numbers = "; ".join(f"{reading.question}: {reading.said}" for reading in one.readings)
+        norm = f"{'after' if one.final else 'before'} the final norm"
+        rows.append(f"| `{one.name}` | `{one.policy}` | {norm} | {numbers} | {one.leaves_open}; {one.chosen} |")
+    return "\n".join(rows)
+
+
+def with_table(page: str, table: str) -> str:
+    """A page of docs/ whose table alone is made, between the marks `<!-- PAGE: … -->` and `<!-- end -->`."""
+    text = (DOCS / f"{page}.md").read_text("utf-8")
+    begin, end = f"<!-- {page}: written by tools/make_docs.py -->\n", "\n<!-- end -->"
+    before, _, rest = text.partition(begin)
+    return before + begin + table + end + ("\n" + rest).partition(end)[2]
 
 
 def plain(text: str) -> str:
@@ -115,7 +240,16 @@ def cli_page() -> str:
 
 def pages() -> dict[Path, str]:
     """Every page that is made, and its text."""
-    return {DOCS / "metrics.md": metrics_page(), DOCS / "cli.md": cli_page()}
+    made = {DOCS / "metrics.md": metrics_page(), DOCS / "cli.md": cli_page(), DOCS / "claims.md": with_table("claims", claims_table())}
+    made |= {DOCS / "conventions.md": with_table("conventions", conventions_table())}
+    made |= {DOCS / "metrics" / f"{name}.md": metric_page(entry) for name, entry in entries().items()}
+    return made | {gallery.PAGE: gallery.page()}
+
+
+def missing() -> list[Path]:
+    """Pictures that a page shows and that are not there, and pages of metrics that there are no longer."""
+    shown = [path.parent / target for path, text in pages().items() for target in re.findall(r"!\[[^]]*\]\(([^)]+)\)", text)]
+    return [path for path in shown if not path.exists()] + sorted(set((DOCS / "metrics").glob("*.md")) - set(pages()))
 
 
 def main() -> int:
@@ -124,7 +258,11 @@ def main() -> int:
     if "--check" in sys.argv[1:]:
         for path in stale:
             print(f"{path.relative_to(DOCS.parent)} is out of date; run python tools/make_docs.py")
-        return bool(stale)
+        wrong = missing()
+        for path in wrong:
+            print(f"{path.relative_to(DOCS.parent)} {'belongs to no metric' if path.exists() else 'is missing; run make gallery'}")
+        return bool(stale or wrong)
+    (DOCS / "metrics").mkdir(exist_ok=True)
     for path, text in pages().items():
         path.write_text(text, "utf-8")
     return 0

@@ -32,14 +32,52 @@ def test_made_pages_are_what_would_be_made():
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
 
 
-def test_every_metric_has_an_entry_with_its_range():
+def test_every_metric_has_a_page_with_its_range_and_stands_under_a_question():
     from isoscope.metrics import metrics
 
-    page = (ROOT / "docs" / "metrics.md").read_text("utf-8")
-    entries = dict(part.split("\n", 1) for part in page.split("\n## ")[1:])
+    index = (ROOT / "docs" / "metrics.md").read_text("utf-8")
+    assert "## Others" not in index
     for metric in metrics():
-        assert metric.summary in entries[metric.name]
-        assert "**Range and null.** Range" in entries[metric.name]
+        page = (ROOT / "docs" / "metrics" / f"{metric.name}.md").read_text("utf-8")
+        assert metric.summary in page
+        assert "**Range and null.** Range" in page
+        assert f"[{metric.name}](metrics/{metric.name}.md)" in index
+
+
+def test_pictures_are_pictures_and_small():
+    drawn = {folder: sorted((ROOT / "docs" / folder).glob("*.svg")) for folder in ("metrics", "gallery")}
+    for path in [*drawn["metrics"], *drawn["gallery"]]:
+        lines = len(re.findall(r"<(?:path|line|rect|circle) ", path.read_text("utf-8")))
+        assert lines > 10, path.name  # axes and at least one line: an empty plot has fewer
+    assert max(path.stat().st_size for path in drawn["metrics"]) < 15_000
+    assert sum(path.stat().st_size for path in drawn["gallery"]) < 3_000_000
+
+
+def test_the_python_of_the_metrics_pages_runs(tmp_path, monkeypatch):
+    import isoscope
+
+    X = np.random.default_rng(0).standard_normal((200, 8)) + 1
+    monkeypatch.setattr(isoscope, "open", lambda path: isoscope.Results(tmp_path / "run"))
+    isoscope.measure(
+        module(ROOT / "examples" / "tiny_model.py").tiny_model(tmp_path / "tiny").as_posix(), out=tmp_path / "run", max_items=8, quiet=True
+    )
+    for name in ("mean_cosine", "two_nn", "spectrum"):
+        (block,) = BLOCK.findall((ROOT / "docs" / "metrics" / f"{name}.md").read_text("utf-8"))
+        for line in block.strip().splitlines():
+            assert len(np.atleast_1d(eval(line, {"isoscope": isoscope, "X": X}))), line
+
+
+def test_the_claim_of_the_page_decides():
+    from isoscope.core.table import TABLE_COLUMNS, tidy
+
+    names = {}
+    (block,) = BLOCK.findall((ROOT / "docs" / "claims.md").read_text("utf-8"))
+    exec(compile(block, "docs/claims.md", "exec"), names)
+    here = {"kind": "hidden", "layer": 1, "policy": "all", "metric": "drift_ratio", "model": "m"}
+    for value, outcome in ((0.2, "holds"), (0.8, "fails"), (0.5, "undecided")):
+        table = tidy([here | {"value": value, "low": value - 0.1, "high": value + 0.1}], TABLE_COLUMNS)
+        assert names["first_layer_drifts_little"].decide(table, table).outcome == outcome
+    assert "needs hidden states" in names["first_layer_drifts_little"].decide(table.iloc[:0], table).said
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

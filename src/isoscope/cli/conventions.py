@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 WIDTH = 110
 """Of the tables where there is no terminal."""
+BESIDE = 6
+"""So many numbers stand beside each other in eighty columns."""
 
 
 def run(
@@ -87,28 +90,36 @@ def _show_run(rows: pd.DataFrame) -> None:
     for (model, step, seed, stack), own in rows.groupby([units[name] for name in units], sort=False):
         more = [f"{word} {value}" for word, value in (("step", step), ("seed", seed)) if value]
         typer.echo(" · ".join([str(model), *more, str(stack)]))
-        _show(_run_table(own))
+        for table in _run_tables(own):
+            _show(table)
     _explain([str(name).partition("@")[2] for name in rows["metric"].unique()], layers=True)
 
 
-def _run_table(rows: pd.DataFrame) -> Any:
+def _run_tables(rows: pd.DataFrame) -> Iterator[Any]:
+    """The questions beside each other as long as they fit, then the next below."""
+    from isoscope.core.convention import CONVENTIONS, QUESTIONS
+
+    there = set(rows["metric"])
+    columns: list[tuple[str, str, str]] = []
+    for question in QUESTIONS:
+        asked = [(one.name, read.metric) for one in CONVENTIONS.values() for read in one.readings if read.question == question]
+        named = [(question, name, f"{metric or question}@{name}") for name, metric in asked]
+        own = [column for column in named if column[2] in there]
+        if columns and len(columns) + len(own) > BESIDE:
+            yield _run_table(rows, columns)
+            columns = []
+        columns += own
+    if columns:
+        yield _run_table(rows, columns)
+
+
+def _run_table(rows: pd.DataFrame, columns: list[tuple[str, str, str]]) -> Any:
     from rich import box
     from rich.table import Table
 
-    from isoscope.core.convention import CONVENTIONS, QUESTIONS
-
-    columns = [
-        (question, one.name, f"{reading.metric or question}@{one.name}")
-        for question in QUESTIONS
-        for one in CONVENTIONS.values()
-        for reading in one.readings
-        if reading.question == question
-    ]
-    there = set(rows["metric"])
-    columns = [column for column in columns if column[2] in there]
     values = {(int(row["layer"]), row["metric"]): row["value"] for row in rows.to_dict("records")}
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("layer", justify="right")
+    table.add_column("layer", justify="right", no_wrap=True)
     for i, (question, name, _) in enumerate(columns):
         table.add_column(f"{question if i == 0 or columns[i - 1][0] != question else ''}\n{_short(name)}", justify="right", no_wrap=True)
     for layer in sorted({layer for layer, _ in values}):

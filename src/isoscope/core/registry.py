@@ -1,8 +1,8 @@
 """One file, one thing: a registry finds what a package's files declare.
 
 A file `mean_cosine.py` in `isoscope/metrics/` declares an object `mean_cosine`; its name is its key. Folders named in the
-environment variable `ISOSCOPE_PLUGINS` may hold `metrics/`, `figures/`, `families/` or `sources/` of their own, so that one can be
-added without touching the installed package.
+environment variable `ISOSCOPE_PLUGINS` may hold `metrics/`, `figures/`, `families/`, `sources/`, `papers/` or `claims/` of their own, so
+that one can be added without touching the installed package.
 """
 
 from __future__ import annotations
