@@ -31,6 +31,10 @@ RUNS = {
         f"isoscope measure {MODELS}/resnet-50 {PHOTOGRAPHS} --max-items 24 --sample 1024 --threads 1 --out runs/gallery",
     ],
     "runs/gallery-minilm": [f"isoscope measure {MINILM} untrained:{MINILM} {OPTIONS} --out runs/gallery-minilm"],
+    "runs/gallery-local": [
+        "isoscope measure src/isoscope/training/suites/decoder/seed-0/step-800 --max-items 16 --layers 1-6 --sample 600 --threads 1 "
+        "--out runs/gallery-local"
+    ],
     "runs/gallery-block": [
         "isoscope block --draws 2 --batch 2 --length 128 --norms 0,0.5,1,2,5,10,20,30 --threads 1 --out runs/gallery-block"
     ],
@@ -40,16 +44,14 @@ RUNS = {
 SHOWS = {
     "runs/gallery": "eight real models and one untrained twin, 24 items each",
     "runs/gallery-minilm": "all-MiniLM-L6-v2 and the same network untrained, 24 documents",
+    "runs/gallery-local": "the last step of the embedded decoder, 16 documents: these numbers take seconds a layer",
     "runs/gallery-block": "the untrained block, two draws",
     "runs/report": "the two trainings that come with isoscope, as `make report` measures them",
 }
 ONE_MODEL = (
     "attention_heads",
-    "dimension_scales",
     "dimension_share",
-    "dimension_sizes",
     "layer_profile",
-    "local_isotropy",
     "norms",
     "policy_difference",
     "query_key_alignment",
@@ -66,6 +68,7 @@ DIGITS = re.compile(r'(?<!opacity=")-?\d+\.\d{2,}')
 TOPICS = {
     "The models": "runs/gallery",
     "One model, closer": "runs/gallery-minilm",
+    "Neighbourhoods": "runs/gallery-local",
     "The untrained block": "runs/gallery-block",
     "Over training": "runs/report",
     "Chance": "",
@@ -76,6 +79,8 @@ def run_of(name: str) -> str:
     """The run that a figure is drawn from; nothing for what is in closed form."""
     if name == CHANCE:
         return ""
+    if name in ALSO:
+        return "runs/gallery-local"
     by_prefix = {"block": "runs/gallery-block", "training": "runs/report"}
     return by_prefix.get(name.partition("_")[0], "runs/gallery-minilm" if name in ONE_MODEL else "runs/gallery")
 

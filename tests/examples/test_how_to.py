@@ -25,7 +25,7 @@ ENDLESS = "isoscope serve"
 
 @pytest.fixture
 def stranger(tmp_path, monkeypatch):
-    """A folder with what a reader has: a model, a run of it, a text, vectors, a model that no family knows."""
+    """A folder with what a reader has: a model, a text, vectors, a model that no family knows."""
     from transformers import CLIPTextConfig, CLIPTextModel
 
     monkeypatch.chdir(tmp_path)
@@ -36,7 +36,6 @@ def stranger(tmp_path, monkeypatch):
     CLIPTextModel(CLIPTextConfig(vocab_size=80, bos_token_id=2, eos_token_id=3, pad_token_id=0, **size)).save_pretrained("clip-text")
     Path("corpus.txt").write_text("\n\n".join(f"It was the {i}th of them, and that is all that it was for." for i in range(40)), "utf-8")
     np.save("vectors.npy", np.random.default_rng(0).standard_normal((400, 16)) * np.linspace(3, 0.3, 16) + 1)
-    isoscope("measure", "my-model", "--max-items", "8", "--out", "runs/mine").worked()
     return tmp_path
 
 
@@ -68,6 +67,8 @@ def test_every_command_and_snippet_works(page, stranger):
     plugins = None
     names = {}
     done = 0
+    if page.stem == "add-a-metric":  # it reads the run that the first guide made
+        isoscope("measure", "my-model", "--max-items", "8", "--out", "runs/mine").worked()
     for kind, text in parts(page):
         if kind not in ("command", "code"):
             Path(kind).write_text(text, "utf-8")

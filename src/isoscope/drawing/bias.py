@@ -22,6 +22,8 @@ class BiasCurve:
     dash: tuple[int, ...] = (1, 0)
 
 
+CLOSE = 3.0
+"""Values within this factor are drawn on a linear axis."""
 DEEP = [(1, 0), (7, 3), (2, 2)]
 """Dashes of the depths after which a network is measured, the least first."""
 
@@ -52,7 +54,8 @@ def bias_points(series: pd.DataFrame, drawn: list[BiasCurve]) -> tuple[pd.DataFr
 def bias_panel(points: pd.DataFrame, known: list[Curve], *, title: str, y: str, log: bool = False, near_zero: bool = False) -> Any:
     """One network's curves by the norm of the bias, each with the range over draws as a band.
 
-    `log`: a logarithmic axis of values; `near_zero`: an axis of norms that gives the small ones room.
+    `log`: a logarithmic axis of values, unless they are so close to each other that it would have no labels; `near_zero`: an axis of norms
+    that gives the small ones room.
     """
     import altair as alt
 
@@ -60,6 +63,7 @@ def bias_panel(points: pd.DataFrame, known: list[Curve], *, title: str, y: str, 
     room = alt.Scale(type="symlog", constant=0.5, nice=False) if near_zero else alt.Scale(nice=False, zero=True)
     ticks = [x for x in (0, 0.5, 1, 2, 5, 10, 20, 30, 50, 100) if x <= float(points["x"].max())] if near_zero else alt.Undefined
     x = alt.X("x:Q", title="norm of the bias, N", scale=room, axis=alt.Axis(values=ticks, format="~r", grid=True))
+    log = log and bool(points["max"].max() > CLOSE * points["min"].min())
     kind = alt.Scale(type="log", nice=False) if log else alt.Scale(zero=False)
     wide = log and points["max"].max() > 100 * points["min"].min()
     marks = alt.Axis(values=decades(points["mean"]), format="~e") if wide else alt.Axis(format="~r", tickCount=6)

@@ -79,7 +79,9 @@ class _Side:
         self.network, self.name = network, _named(network)
         own = [m for m in run.manifests() if _network(m) == network and "experiment" not in m["identity"]]
         if len(own) > 1:
-            raise IsoscopeError(f"{run.path} holds {len(own)} measurements of {self.name}; compare runs that hold one of it.")
+            raise IsoscopeError(
+                f"{run.path} holds {len(own)} measurements of {self.name}; compare runs that hold one of it: give the other a folder of its own (--out)."
+            )
         self.spec: dict[str, Any] = own[0]["spec"]
         model, step, seed = network
         chosen = (table["model"] == model) & table["head"].isna()
