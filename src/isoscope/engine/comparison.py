@@ -80,7 +80,7 @@ class _Side:
         own = [m for m in run.manifests() if _network(m) == network and "experiment" not in m["identity"]]
         if len(own) > 1:
             raise IsoscopeError(
-                f"{run.path} holds {len(own)} measurements of {self.name}; compare runs that hold one of it: give the other a folder of its own (--out)."
+                f"{run.path} holds {len(own)} measurements of {self.name}; each must hold one: give the other an --out of its own."
             )
         self.spec: dict[str, Any] = own[0]["spec"]
         model, step, seed = network
