@@ -26,6 +26,7 @@ from isoscope.cli import (
     sweep,
     table,
     train,
+    verify,
 )
 from isoscope.core.version import __version__
 
@@ -40,7 +41,7 @@ app = typer.Typer(
 )
 VERBS = (
     *(measure, sweep, train, reproduce, embeddings),
-    *(table, claims, compare, conventions, drift, dynamics, merge),
+    *(table, claims, compare, conventions, drift, dynamics, merge, verify),
     *(report, serve, cite, baseline, block, list_),
 )
 for verb in VERBS:

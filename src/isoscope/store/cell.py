@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from isoscope.core.bounded import parse_json, read_text, regular_size
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS
@@ -29,6 +30,19 @@ FIELDS: dict[str, type] = {"key": str, "identity": dict, "columns": dict, "spec"
 """What every manifest holds."""
 KEPT = ("rows", "sums", "all")
 """What a cell may have kept, from least to most."""
+FILES = (ROWS, SERIES, STATISTICS)
+"""What a cell may hold beside its manifest."""
+SEAL = '"seal": "'
+"""Before the manifest's own hash, which is that of the manifest without it."""
+COLUMNS: dict[str, type | tuple[type, ...]] = {
+    "model": str,
+    "revision": (str, type(None)),
+    "step": (int, type(None)),
+    "seed": (int, type(None)),
+    "modality": (str, type(None)),
+    "family": (str, type(None)),
+}
+"""What a manifest says of the model, and as what."""
 
 
 def key_of(identity: dict[str, Any]) -> str:
@@ -68,6 +82,47 @@ def unpack(arrays: dict[str, np.ndarray]) -> Statistics:
     return dict(sorted(found.items(), key=lambda pair: pair[0].order))
 
 
+def mistake_in(manifest: dict[str, Any], name: str) -> str:
+    """What is wrong with the manifest of a cell in a folder of this name, or nothing; its key names folders that are written to."""
+    if absent := [field for field, kind in FIELDS.items() if not isinstance(manifest.get(field), kind)]:
+        return f"it lacks {', '.join(absent)}"
+    if manifest["key"] != name:
+        return f"it is of the cell {manifest['key'][:40]!r}"
+    if manifest["keep"] not in KEPT:
+        return f"it kept {manifest['keep'][:40]!r}, and not {', '.join(KEPT)}"
+    if strange := [file for file in manifest["files"] if file not in FILES]:
+        return f"it names the file {strange[0][:40]!r}"
+    for column, kind in COLUMNS.items():
+        value = manifest["columns"].get(column)
+        if not isinstance(value, kind) and (column in manifest["columns"] or column == "model"):
+            return f"its {column} is {value!r:.40}"
+    shard = manifest["identity"].get("shard", [0, 1])
+    if not (isinstance(shard, list) and len(shard) == 2 and all(type(one) is int for one in shard) and 0 <= shard[0] < shard[1] < 1 << 20):
+        return f"its shard is {shard!r:.40}"
+    return ""
+
+
+def sealed(manifest: dict[str, Any]) -> str:
+    """A manifest as it is written: its last field is a hash of all the others."""
+    fields = {name: value for name, value in manifest.items() if name != "seal"}
+    text = json.dumps(fields | {"seal": ""}, indent=1, ensure_ascii=False)
+    at = text.rindex(SEAL) + len(SEAL)
+    return f"{text[:at]}{hashlib.sha256(text.encode()).hexdigest()}{text[at:]}"
+
+
+def seal_holds(text: str) -> bool | None:
+    """Whether a manifest is as it was written; None where an older isoscope wrote it, which did not say.
+
+    >>> seal_holds(sealed({"n": 12})), seal_holds(sealed({"n": 12}).replace("12", "13")), seal_holds('{"n": 12}')
+    (True, False, None)
+    """
+    at = text.rfind(SEAL) + len(SEAL)
+    if at < len(SEAL):
+        return None
+    said, bare = text[at : at + 64], text[:at] + text[at + 64 :]
+    return hashlib.sha256(bare.encode()).hexdigest() == said
+
+
 @dataclass(frozen=True)
 class Cell:
     """A finished cell."""
@@ -78,20 +133,26 @@ class Cell:
     def manifest(self) -> dict[str, Any]:
         """What determined the cell, what it was measured on, and the hash of each of its files."""
         try:
-            found = json.loads((self.folder / MANIFEST).read_text("utf-8"))
+            regular_size(self.folder / MANIFEST)
+            found = parse_json(read_text(self.folder / MANIFEST))
         except (OSError, ValueError) as error:
-            raise self._damaged(MANIFEST, str(error)) from error
+            raise self._damaged(MANIFEST, getattr(error, "strerror", None) or str(error)) from error
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise IsoscopeError(f"{self.folder} was written in another format; delete that folder and run again.")
-        if absent := [name for name, kind in FIELDS.items() if not isinstance(found.get(name), kind)]:
-            raise self._damaged(MANIFEST, f"it lacks {', '.join(absent)}")
+        if wrong := mistake_in(found, self.folder.name):
+            raise self._damaged(MANIFEST, wrong)
         return found
 
     def check(self) -> Cell:
-        """The cell itself, if each of its files is as long as it was written; else a sentence that says what to delete."""
+        """The cell itself, if each of its files is as long as it was written; else a sentence that says what to delete.
+
+        A cell that is a link, or has one in the place of a file, is refused: what it leads to is not of the run.
+        """
+        if self.folder.is_symlink():
+            raise IsoscopeError(f"{self.folder} is a link, which is not followed; delete it, or put the cell itself there.")
         for name, entry in self.manifest["files"].items():
             try:
-                there = (self.folder / name).stat().st_size
+                there = regular_size(self.folder / name)
             except OSError as error:
                 raise self._damaged(name, error.strerror or str(error)) from error
             written = entry.get("bytes") if isinstance(entry, dict) else None
@@ -180,8 +241,7 @@ def write_cell(
         if arrays is not None:
             write_tensors(arrays, temporary / STATISTICS)
         files = {path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)} for path in sorted(temporary.iterdir())}
-        text = json.dumps({"format": FORMAT, **manifest, "files": files}, indent=1, ensure_ascii=False)
-        (temporary / MANIFEST).write_text(text, "utf-8")
+        (temporary / MANIFEST).write_text(sealed({"format": FORMAT, **manifest, "files": files}), "utf-8")
         for path in temporary.iterdir():
             flush(path)
         if folder.exists() and (replace or not ((folder / MANIFEST).exists() and Cell(folder).keeps(manifest["keep"]))):
@@ -210,10 +270,11 @@ def flush(path: Path) -> None:
         os.close(handle)
 
 
-def sha256(path: Path) -> str:
+def sha256(path: Path, progress: Callable[[int], None] = lambda size: None) -> str:
     """The hash of a file, read in blocks."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):
             digest.update(block)
+            progress(len(block))
     return digest.hexdigest()

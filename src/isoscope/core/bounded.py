@@ -1,0 +1,55 @@
+"""Reading what strangers wrote: nothing longer, deeper or other than it claims to be, and nothing raw to a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+LONGEST_JSON = 1 << 26
+"""Bytes of a JSON file; as Python objects they may take twenty times as much."""
+HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that steer a terminal or turn the direction of text round; a tab and a line's end are left."""
+
+
+def plain(text: str) -> str:
+    """A text as a terminal may show it: whatever would steer the terminal is written out.
+
+    >>> plain("red \\x1b[31mname"), plain("as it is: é, 東")
+    ('red \\\\x1b[31mname', 'as it is: é, 東')
+    """
+    return HIDDEN.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode("ascii"), text)
+
+
+def parse_json(text: str | bytes) -> Any:
+    """JSON, where a ValueError also says that it is nested too deeply."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def read_json(path: Path, most: int = LONGEST_JSON) -> Any:
+    """A JSON file; a ValueError where it is none, is nested too deeply or has more than `most` bytes."""
+    return parse_json(read_text(path, most))
+
+
+def read_text(path: Path, most: int = LONGEST_JSON) -> str:
+    """A file of UTF-8; a ValueError where it is none or has more than `most` bytes."""
+    with path.open("rb") as file:
+        raw = file.read(most + 1)
+    if len(raw) > most:
+        raise ValueError(f"it has more than {most:,} bytes")
+    return raw.decode("utf-8")
+
+
+def regular_size(path: Path) -> int:
+    """The size of a file of a run or a cache; an OSError where it is a link, a folder, a pipe or a device."""
+    found = path.lstat()
+    if not stat.S_ISREG(found.st_mode):
+        what = "a link" if stat.S_ISLNK(found.st_mode) else "a folder" if stat.S_ISDIR(found.st_mode) else "no regular file"
+        raise OSError(None, f"it is {what}, which is not followed", os.fspath(path))
+    return found.st_size

@@ -1,0 +1,267 @@
+"""Whether a run is what was written: every cell against its manifest, and what a process that was killed left behind.
+
+Files are hashed and tables decoded in blocks, statistics one site at a time, so that a run of any size is checked in little memory.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from isoscope.core.bounded import parse_json, read_text, regular_size
+from isoscope.core.errors import IsoscopeError
+from isoscope.core.site import Site
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS
+from isoscope.core.version import __version__
+from isoscope.statistics.kept import from_state
+from isoscope.statistics.site_statistics import VERSION
+from isoscope.store.cell import FILES, FORMAT, MANIFEST, ROWS, SERIES, STATISTICS, key_of, mistake_in, seal_holds, sha256
+
+TEMPORARY = re.compile(r"\.(.+?)\.(\d+)(\.old)?|.*\.(\d+)\.tmp")
+"""The names of what is being written: of a cell, of a cell that gives way to another, of a state."""
+KINDS = {"string": ("string", "large_string"), "Int64": ("int64",), "float64": ("double",)}
+"""What Arrow may call the types of the tables' columns."""
+BATCH = 4096
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that was found: where, of what kind, what it is, and what to do about it."""
+
+    path: str
+    kind: str
+    """`unfinished`, `manifest`, `format`, `newer`, `older`, `link`, `missing`, `size`, `content`, `extra`, `schema`, `statistics`;
+    and of what is not wrong: `leftover`, `partial`, `unsealed`."""
+    says: str
+    do: str
+    wrong: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.says}; {self.do}."
+
+
+def size_of(run: Path) -> int:
+    """The bytes that `verify` will read."""
+    return sum(one.stat().st_size for cell in _cells(run) for one in _inside(cell) if one.is_file())
+
+
+def verify(run: Path, progress: Callable[[int], None] = lambda size: None) -> Iterator[Fault]:
+    """Everything that is wrong with a run, cell after cell, and then what lies about; `progress` is told of the bytes read."""
+    for cell in _cells(run):
+        yield from _of_cell(cell, progress)
+    yield from _leftovers(run)
+
+
+def _cells(run: Path) -> list[Path]:
+    folder = run / "cells"
+    return [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")] if folder.is_dir() else []
+
+
+def _inside(cell: Path) -> list[Path]:
+    return sorted(cell.iterdir()) if cell.is_dir() and not cell.is_symlink() else []
+
+
+def _of_cell(cell: Path, progress: Callable[[int], None]) -> Iterator[Fault]:
+    again = f"delete {cell} and run the same command again"
+    if cell.is_symlink():
+        yield Fault(str(cell), "link", "it is a link, which is not followed", "delete it, or put the cell itself there")
+        return
+    if not cell.is_dir():
+        yield Fault(str(cell), "extra", "it is no folder, and nothing here wrote it", "delete it")
+        return
+    path = cell / MANIFEST
+    if not os.path.lexists(path):
+        yield Fault(str(cell), "unfinished", f"it has no {MANIFEST}, so it is no finished cell and nothing of it is read", again)
+        return
+    manifest, faults = _manifest(cell, again)
+    yield from faults
+    if manifest is None:
+        return
+    good = set[str]()
+    for name, entry in manifest["files"].items():
+        found = _of_file(cell / name, entry, again, progress)
+        if found is None:
+            good.add(name)
+        else:
+            yield found
+    for name in sorted({one.name for one in _inside(cell)} - {MANIFEST, *manifest["files"]}):
+        unread = "" if name in FILES else ", and it is never read"
+        yield Fault(str(cell / name), "extra", f"the manifest does not name it{unread}", "delete it")
+    for name in (name for name in (ROWS, SERIES) if name not in manifest["files"]):
+        yield Fault(str(cell / name), "missing", "the manifest does not name it, and every cell has one", again)
+    if (manifest["keep"] != "rows") != (STATISTICS in manifest["files"]):
+        yield Fault(str(path), "manifest", f"it kept {manifest['keep']}, which does not go with the files that it names", again)
+    for name, columns in ((ROWS, TABLE_COLUMNS), (SERIES, SERIES_COLUMNS)):
+        if name in good and (said := _schema(cell / name, columns)):
+            yield Fault(str(cell / name), "schema", said, again)
+    if STATISTICS in good and (said := _statistics(cell / STATISTICS)):
+        yield Fault(str(cell / STATISTICS), "statistics", said, again)
+
+
+def _manifest(cell: Path, again: str) -> tuple[dict[str, Any] | None, list[Fault]]:
+    """The manifest, if it can be gone by; and what is to be said of it."""
+    path = cell / MANIFEST
+
+    def fault(kind: str, says: str, do: str = again, *, wrong: bool = True) -> Fault:
+        return Fault(str(path), kind, says, do, wrong)
+
+    try:
+        regular_size(path)
+        text = read_text(path)
+        found = parse_json(text)
+    except (OSError, ValueError) as error:
+        link = isinstance(error, OSError) and path.is_symlink()
+        return None, [fault("link" if link else "manifest", f"it cannot be read ({_reason(error)})")]
+    if not isinstance(found, dict) or type(found.get("format")) is not int:
+        return None, [fault("manifest", "it is no manifest of a cell")]
+    if found["format"] > FORMAT and seal_holds(text):
+        return None, [fault("newer", f"its format is {found['format']}, and this isoscope reads {FORMAT}", "upgrade isoscope")]
+    if found["format"] != FORMAT:
+        return None, [fault("format", f"its format is {found['format']}, and this isoscope reads {FORMAT}")]
+    if wrong := mistake_in(found, cell.name):
+        return None, [fault("manifest", wrong)]
+    said = []
+    holds = seal_holds(text)
+    if holds is False or (holds is None and list(found)[-1] != "files"):
+        return None, [fault("manifest", "it is not as it was written: its own hash differs")]
+    if key_of(found["identity"]) != cell.name:
+        said.append(fault("manifest", "its key is not the hash of what it says was measured"))
+    elif holds is None:
+        said.append(fault("unsealed", "an older isoscope wrote it without a hash of itself", "nothing need be done", wrong=False))
+    version = found["identity"].get("statistics", VERSION)
+    if type(version) is int and version > VERSION:
+        said.append(fault("newer", f"its statistics are of version {version}, and this isoscope knows {VERSION}", "upgrade isoscope"))
+    elif version != VERSION:
+        says = f"its statistics are of version {version}, and this isoscope computes version {VERSION}"
+        said.append(fault("older", says, again))
+    elif _number(found.get("isoscope")) > _number(__version__):
+        says = f"isoscope {found['isoscope']} wrote it, and this is {__version__}"
+        said.append(fault("newer", says, "nothing need be done, but that version knows more of it", wrong=False))
+    return found, said
+
+
+def _number(version: object) -> tuple[int, ...]:
+    """
+    >>> _number("0.10.1.dev3") > _number("0.9")
+    True
+    """
+    return tuple(int(part) for part in re.findall(r"\d{1,9}", str(version))[:3])
+
+
+def _of_file(path: Path, entry: Any, again: str, progress: Callable[[int], None]) -> Fault | None:
+    """What is wrong with the bytes of a file."""
+    try:
+        size = regular_size(path)
+    except FileNotFoundError:
+        return Fault(str(path), "missing", "the manifest names it, and it is not there", again)
+    except OSError as error:
+        return Fault(str(path), "link", error.strerror or str(error), again)
+    written = entry.get("bytes") if isinstance(entry, dict) else None
+    if size != written:
+        return Fault(str(path), "size", f"it has {size} bytes, and {written} were written", again)
+    try:
+        found = sha256(path, progress)
+    except OSError as error:
+        return Fault(str(path), "content", f"it cannot be read ({error.strerror or error})", "look after the disk, then " + again)
+    if found != entry.get("sha256"):
+        return Fault(str(path), "content", "its bytes are not those that were written: the hash differs", again)
+    return None
+
+
+def _schema(path: Path, columns: dict[str, str]) -> str:
+    """What is wrong with a table, a batch of rows at a time."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+            schema = file.schema_arrow
+            if absent := [name for name in columns if name not in schema.names]:
+                return f"it lacks the column {absent[0]}"
+            for name, kind in columns.items():
+                if (there := str(schema.field(name).type)) not in (*KINDS[kind], "null"):
+                    return f"its column {name} holds {there}, and {KINDS[kind][0]} is expected"
+            for _ in file.iter_batches(batch_size=BATCH, columns=list(columns)):
+                pass
+    except (pa.ArrowException, OSError, ValueError) as error:
+        return f"it cannot be read ({_reason(error)})"
+    return ""
+
+
+def _statistics(path: Path) -> str:
+    """What is wrong with statistics, one site at a time."""
+    from safetensors import SafetensorError, safe_open
+
+    site = ""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            names: dict[str, list[str]] = {}
+            for name in file.keys():  # noqa: SIM118
+                names.setdefault(name.partition("/")[0], []).append(name)
+            if not names:
+                return "it holds no site"
+            for site, own in names.items():
+                state = {name.partition("/")[2]: file.get_tensor(name) for name in own}
+                from_state(Site.parse(site).kind, state)
+    except (OSError, SafetensorError, MemoryError) as error:
+        return f"it cannot be read ({_reason(error)})"
+    except (KeyError, ValueError, IndexError, TypeError, AssertionError, IsoscopeError) as error:
+        return f"what it holds of {site} is not what a site keeps ({_reason(error)})"
+    return ""
+
+
+def _leftovers(run: Path) -> Iterator[Fault]:
+    """What lies about beside the cells: none of it is ever read as a result."""
+    places = [run, run / "cells", run / "partial"]
+    for path in (path for place in places if place.is_dir() for path in sorted(place.iterdir())):
+        name = TEMPORARY.fullmatch(path.name)
+        if name and name[3] and not (path.parent / str(name[1])).exists():
+            yield Fault(str(path), "leftover", "it is a cell that was about to give way to a new one", f"rename it to {name[1]}")
+        elif name:
+            says = f"{_writer(int(name[2] or name[4]))} was writing it"
+            yield Fault(str(path), "leftover", says, "delete it once nothing runs", wrong=False)
+        elif path.parent.name == "partial" and path.suffix == ".safetensors":
+            yield from _partial(run, path)
+
+
+def _partial(run: Path, path: Path) -> Iterator[Fault]:
+    """The state of a cell that was under way."""
+    from safetensors import SafetensorError, safe_open
+
+    if (run / "cells" / path.stem / MANIFEST).exists():
+        yield Fault(str(path), "leftover", "its cell is finished", "delete it", wrong=False)
+        return
+    try:
+        with safe_open(path, framework="numpy") as file:
+            items = int(parse_json(file.metadata()["cursor"])["items"])
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError):
+        yield Fault(str(path), "leftover", "it is a state that cannot be read and will not be used", "delete it", wrong=False)
+        return
+    yield Fault(str(path), "partial", f"a cell got as far as {items} items", "the same command goes on from there", wrong=False)
+
+
+def _writer(process: int) -> str:
+    """A process by its number, and whether it still runs."""
+    with suppress(OSError, OverflowError):
+        os.kill(process, 0)
+        return f"process {process}, which may still run,"
+    return f"process {process}, which has ended,"
+
+
+def _reason(error: BaseException) -> str:
+    """The first line of what a library said, short enough for a sentence."""
+    said = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return str(said).splitlines()[0].rpartition(": ")[2].rstrip(".")[:120]
+
+
+def is_run(path: Path) -> bool:
+    """Whether a folder has the form of a run."""
+    with suppress(OSError):
+        return stat.S_ISDIR((path / "cells").stat().st_mode)
+    return False
