@@ -147,9 +147,10 @@ def test_code_that_a_model_brings_runs_only_when_asked_for(quick, model_copy, tm
         "from transformers import BertModel\nfrom .configuration_own import OwnConfig\n"
         "class OwnModel(BertModel):\n    config_class = OwnConfig\n"
     )
-    quick(folder).refused(f"{folder} brings its own code; read it, and if you trust it say --trust-remote-code")
+    quick(folder).refused(f"{folder} brings its own code; read it, and if you trust it say --trust-remote-code brings_code.")
+    quick(folder, "--trust-remote-code", "another").refused(f"{folder} brings its own code")
     assert not mark.exists()
-    said = quick(folder, "--trust-remote-code").worked().err
+    said = quick(folder, "--trust-remote-code", "brings_code").worked().err
     assert "brings_code brings its own code, and it is run" in said
     assert mark.exists()
 

@@ -10,10 +10,15 @@ from typing import NoReturn
 
 def main() -> NoReturn:
     """Run the command line; a mistake of the user's is one sentence on standard error and exit code 2."""
+    from isoscope.core.bounded import plain
     from isoscope.core.errors import IsoscopeError
 
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without … or ± is no reason to fail
+    if sys.stdout.isatty():
+        from isoscope.cli.terminal import Guarded
+
+        sys.stdout = Guarded(sys.stdout)
     try:
         _decodable(sys.argv[1:])
         _run()
@@ -26,8 +31,10 @@ def main() -> NoReturn:
         code, said = 0, ""  # whoever reads has seen enough
     except OSError as error:
         code, said = 2, f"{error.filename or 'Cannot read or write'}: {error.strerror or error}."
+    except MemoryError as error:
+        code, said = 2, f"There is not enough memory for this ({_first_line(error)}); give it less, or a machine with more."
     if said:
-        sys.stderr.write(f"isoscope: {said}\n")
+        sys.stderr.write(f"isoscope: {plain(said).strip().replace(chr(10), ' ')}\n")
     _close()
     raise SystemExit(code)
 
@@ -48,6 +55,10 @@ def _run() -> None:
             raise
 
 
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+
+
 def _close() -> None:
     """What cannot be written any more goes nowhere, so that Python does not complain of it when it ends."""
     try:
@@ -57,7 +68,11 @@ def _close() -> None:
 
 
 def _decodable(words: list[str]) -> None:
-    """A name in another encoding would be refused much later, by the first library that writes it down."""
+    """A name in another encoding would be refused much later, by the first library that writes it down.
+
+    Names of files come from strangers too (`isoscope measure *`), and one may hold what steers a terminal.
+    """
+    from isoscope.core.bounded import plain
     from isoscope.core.errors import IsoscopeError
 
     for word in words:
@@ -65,3 +80,5 @@ def _decodable(words: list[str]) -> None:
             word.encode()
         except UnicodeEncodeError as error:
             raise IsoscopeError(f"The argument {os.fsencode(word)!r} is not UTF-8; rename the file or folder.") from error
+        if plain(word) != word:
+            raise IsoscopeError(f"The argument {word!r:.200} has characters that steer a terminal; rename the file or folder.")

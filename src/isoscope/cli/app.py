@@ -55,7 +55,9 @@ def _version(wanted: bool) -> None:
 
 
 def _say(message: Warning | str, category: type[Warning], *_: object) -> None:
-    typer.echo(f"isoscope: note: {message}", err=True)
+    from isoscope.core.bounded import plain
+
+    typer.echo(plain(f"isoscope: note: {message}"), err=True)
 
 
 @app.callback()

@@ -56,7 +56,10 @@ def _options(
     cosine_sd: Annotated[bool, typer.Option("--cosine-sd", help="Keep second moments of directions too, for cosine_sd.")] = False,
     split: Annotated[list[str] | None, typer.Option(help="Split the body further: sink, frequency, position. May be repeated.")] = None,
     keep: Annotated[str, typer.Option(help="What the run stores: rows (tables), sums (and moments, groups), all (and samples).")] = "all",
-    trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="Run code that a model brings with it.")] = False,
+    trust_remote_code: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODEL", help="Run the code that this model (or suite) brings with it, and no other's; may be repeated."),
+    ] = None,
     allow_partial: Annotated[
         bool, typer.Option("--allow-partial", help="Go on although weights are missing, left over or misfit.")
     ] = False,
@@ -95,4 +98,5 @@ def _as_measure_takes(given: dict[str, Any]) -> dict[str, Any]:
     from isoscope.engine.options import parse_shard, parse_taps
 
     read = {"taps": parse_taps(given["taps"]), "shard": parse_shard(given["shard"]), "split": tuple(given["split"] or ())}
+    read["trust_remote_code"] = tuple(given["trust_remote_code"] or ())
     return given | read | {"data": given["data"] or "embedded"}

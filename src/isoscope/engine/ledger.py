@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from isoscope.core.bounded import read_json
 from isoscope.core.errors import IsoscopeError
 from isoscope.models.audit import Seen
 from isoscope.models.suite import Checkpoint, Suite
@@ -32,17 +33,18 @@ class Ledger:
         if not self.path.exists():
             return {"suites": {}, "downloaded": []}
         try:
-            found: dict[str, Any] = json.loads(self.path.read_text("utf-8"))
-            found["suites"], found["downloaded"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            found: dict[str, Any] = read_json(self.path)
+        except (OSError, ValueError) as error:
             raise IsoscopeError(f"{self.path} is damaged; delete it and run again.") from error
+        if not _is_ledger(found):
+            raise IsoscopeError(f"{self.path} is damaged; delete it and run again.")
         return found
 
     def _write(self, found: dict[str, Any]) -> None:
         temporary = self.path.with_suffix(f".{os.getpid()}.tmp")
 
         def act() -> None:
-            temporary.write_text(json.dumps(found, indent=1, ensure_ascii=False), "utf-8")
+            temporary.write_text(json.dumps(found, indent=1, ensure_ascii=False), "utf-8", "backslashreplace")
             flush(temporary)
             temporary.replace(self.path)
 
@@ -89,6 +91,26 @@ class Ledger:
     def claimed(self, spec: str) -> bool:
         """Whether a checkpoint was downloaded by a sweep into this run."""
         return spec in self.read()["downloaded"]
+
+
+def _is_ledger(found: Any) -> bool:
+    """Whether something has the form of what was written."""
+
+    def words(value: Any) -> bool:
+        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+    def seen(one: Any) -> bool:
+        if not isinstance(one, dict) or not {*Seen.__dataclass_fields__, "spec", "revision"} <= one.keys():
+            return False
+        seed, step, *texts = (one[name] for name in ("seed", "step", "tensors", "matrices", "problem", "spec", "revision"))
+        return isinstance(seed, int | None) and isinstance(step, int) and words(texts)
+
+    def suite(one: Any) -> bool:
+        form = isinstance(one, dict) and isinstance(one.get("checkpoints"), dict) and words(one.get("faults"))
+        return form and all(map(seen, one["checkpoints"].values()))
+
+    form = isinstance(found, dict) and isinstance(found.get("suites"), dict) and words(found.get("downloaded"))
+    return form and all(map(suite, found["suites"].values()))
 
 
 def _place(one: Seen | Checkpoint) -> str:

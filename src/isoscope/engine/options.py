@@ -50,7 +50,8 @@ class Options:
     seed: int = 0
     shard: tuple[int, int] = (0, 1)
     keep: str = "all"
-    trust_remote_code: bool = False
+    trust_remote_code: bool | tuple[str, ...] = False
+    """The models whose own code may run, by name; True is all of them."""
     allow_partial: bool = False
     save_every: float = 120.0
 

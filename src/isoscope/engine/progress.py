@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from isoscope.core.bounded import plain
+
 
 class Progress:
     """What a long task shows while it runs. Silent if `quiet`."""
@@ -17,7 +19,7 @@ class Progress:
     def note(self, text: str) -> None:
         """One line that stays."""
         if not self.quiet:
-            self._console().print(text, markup=False, highlight=False, soft_wrap=True)
+            self._console().print(plain(text), markup=False, highlight=False, soft_wrap=True)
 
     def _console(self) -> Any:
         from rich.console import Console
@@ -44,7 +46,7 @@ class Progress:
         with bars:
             self._bars = bars
             try:
-                yield Bar(bars, bars.add_task(what, total=total, rate=""))
+                yield Bar(bars, bars.add_task(plain(what), total=total, rate=""))
             finally:
                 self._bars = None
 

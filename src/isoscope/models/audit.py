@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from isoscope.core.bounded import plain
 from isoscope.core.errors import IsoscopeError
 from isoscope.models.formats.weights import weights_in
 from isoscope.models.suite import Suite
@@ -73,7 +74,7 @@ def faults(suite: Suite, seen: list[Seen]) -> list[str]:
     usable = [one for one in seen if not one.problem]
     said = [f"{suite.at(*one.place)}, was not measured: {one.problem}" for one in seen if one.problem]
     said += [f"{suite.at(*place)}, was asked for and is not there." for place in suite.absent]
-    return said + _equal(suite, usable) + _untrained(suite, usable) + _missing(suite)
+    return [plain(one) for one in said + _equal(suite, usable) + _untrained(suite, usable) + _missing(suite)]
 
 
 def _equal(suite: Suite, seen: list[Seen]) -> list[str]:

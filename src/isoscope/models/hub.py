@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from isoscope.core.bounded import read_text
 from isoscope.core.errors import IsoscopeError
 from isoscope.models.formats.sentence_transformers import transformer_path
 from isoscope.models.formats.weights import weight_files
@@ -120,7 +121,7 @@ def _fetch_weights(name: HubName, folder: Path, inside: str) -> None:
 
 def _weights(name: HubName, place: Path, names: list[str]) -> list[str]:
     if name.file is None:
-        return weight_files(str(name), names, lambda index: (place / index).read_text("utf-8"), lone=(".pt",))
+        return weight_files(str(name), names, lambda index: read_text(place / index), lone=(".pt",))
     if name.file not in names:
         raise IsoscopeError(f"{name.repository} has no file {name.file}; it has {', '.join(sorted(names)[:8]) or 'none'}.")
     return [name.file]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import shlex
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +14,15 @@ import torch
 from torch import nn
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning, nearest
+from isoscope.core.group import UNTRAINED
 from isoscope.models.architectures import register
 from isoscope.models.family import Family, family_of
+from isoscope.models.formats.gguf import check_gguf
+from isoscope.models.formats.pickles import check_archive
 from isoscope.models.formats.state import state_for
-from isoscope.models.formats.weights import is_standard
+from isoscope.models.formats.weights import is_standard, weights_in
 from isoscope.models.formats.whisper import read_whisper
+from isoscope.models.limits import check_numbers, check_size
 from isoscope.models.readers.text import FEW_SYMBOLS
 from isoscope.models.reference import ModelReference, read_config
 
@@ -87,11 +92,14 @@ def load(
     *,
     dtype: str = "float32",
     device: str = "auto",
-    trust_remote_code: bool = False,
+    trust_remote_code: bool | Collection[str] = False,
     allow_partial: bool = False,
     seed: int = 0,
 ) -> LoadedModel:
-    """Load a model and its tokenizer; weights that are missing, left over or do not fit are named and refused."""
+    """Load a model and its tokenizer; weights that are missing, left over or do not fit are named and refused.
+
+    `trust_remote_code` are the names of those models whose own code may run; True is all of them.
+    """
     if dtype not in DTYPES:
         raise IsoscopeError(f"--dtype must be one of {', '.join(DTYPES)}; got {dtype!r}{nearest(dtype, list(DTYPES)) or '.'}")
     place = pick_device(device)
@@ -105,6 +113,7 @@ def load(
         config = _config(reference, source)
         family = family_of(config)
         kind = _class_of(config, reference)
+        check_size(kind, config, reference, DTYPES[dtype].itemsize)
         if reference.untrained:
             model = kind.from_config(config) if hasattr(kind, "from_config") else kind(config)
             model = model.to(DTYPES[dtype])
@@ -121,19 +130,34 @@ def load(
     return LoadedModel(reference, model, model.base_model, processor, family, place)
 
 
-def family_for(reference: ModelReference, *, trust_remote_code: bool = False) -> Family:
+def family_for(reference: ModelReference, *, trust_remote_code: bool | Collection[str] = False) -> Family:
     """The family of a model that is not loaded yet."""
     with _quiet(), _explained(reference):
         return family_of(_config(reference, _source(reference, trust_remote_code)))
 
 
-def _source(reference: ModelReference, trust_remote_code: bool) -> dict[str, Any]:
-    source: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": True}
+def _source(reference: ModelReference, trust_remote_code: bool | Collection[str]) -> dict[str, Any]:
+    trusted = is_trusted(reference, trust_remote_code)
+    source: dict[str, Any] = {"trust_remote_code": trusted, "local_files_only": True}
     if reference.gguf:
         return source | {"gguf_file": reference.gguf}
-    if _brings_code(reference) and not trust_remote_code:
-        raise IsoscopeError(f"{reference.spec} brings its own code; read it, and if you trust it say --trust-remote-code.")
+    if _brings_code(reference) and not trusted:
+        raise _own_code(reference)
     return source
+
+
+def is_trusted(reference: ModelReference, trust_remote_code: bool | Collection[str]) -> bool:
+    """Whether a model's own code may run: trust is given to models one by one, by the names that the user calls them."""
+    if isinstance(trust_remote_code, bool):
+        return trust_remote_code
+    bare = {reference.spec.removeprefix(UNTRAINED), reference.name.removeprefix(UNTRAINED)}
+    given = [trust_remote_code] if isinstance(trust_remote_code, str) else trust_remote_code
+    return any(name.removeprefix(UNTRAINED) in bare for name in given)
+
+
+def _own_code(reference: ModelReference) -> IsoscopeError:
+    name = reference.name.removeprefix(UNTRAINED)
+    return IsoscopeError(f"{reference.spec} brings its own code; read it, and if you trust it say --trust-remote-code {shlex.quote(name)}.")
 
 
 def _filled(kind: Any, reference: ModelReference, taken: dict[str, Any], source: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -141,6 +165,9 @@ def _filled(kind: Any, reference: ModelReference, taken: dict[str, Any], source:
     if reference.whisper:
         state = read_whisper(reference.folder / reference.whisper)[1]
         return kind.from_pretrained(None, state_dict=state, **taken)  # type: ignore[no-any-return]
+    for path in [] if reference.gguf else weights_in(reference.folder):
+        if path.suffix != ".safetensors":
+            check_archive(path)
     if reference.gguf or is_standard(reference.folder):
         model, report = kind.from_pretrained(reference.folder, **taken, **source)
         if reference.gguf or not report["missing_keys"]:
@@ -158,7 +185,18 @@ def _brings_code(reference: ModelReference) -> bool:
     if reference.gguf or reference.whisper:
         return False
     config = read_config(reference.folder)
-    return "auto_map" in config and config.get("model_type") not in {kind.config_class.model_type for kind in register().values()}
+    own = {kind.config_class.model_type for kind in register().values()}
+    return ("auto_map" in config and config.get("model_type") not in own) or _names_a_kernel(config)
+
+
+def _names_a_kernel(config: Any) -> bool:
+    """Whether a configuration asks for an implementation of attention from a repository, which is code that would be fetched and run."""
+    if not isinstance(config, dict):
+        return False
+    return any(
+        _names_a_kernel(value) or (name.endswith("attn_implementation") and "/" in str(value)) or (name == "kernel_config" and bool(value))
+        for name, value in config.items()
+    )
 
 
 def _config(reference: ModelReference, source: dict[str, Any]) -> Any:
@@ -166,8 +204,15 @@ def _config(reference: ModelReference, source: dict[str, Any]) -> Any:
 
     register()
     if reference.whisper:
-        return read_whisper(reference.folder / reference.whisper)[0]
-    return AutoConfig.from_pretrained(reference.folder, **source)
+        config: Any = read_whisper(reference.folder / reference.whisper)[0]
+    else:
+        if reference.gguf:
+            check_gguf(reference.folder / reference.gguf)
+        else:
+            check_numbers(read_config(reference.folder), reference)
+        config = AutoConfig.from_pretrained(reference.folder, **source)
+    check_numbers(config.to_dict(), reference)
+    return config
 
 
 def _say(text: str) -> None:
@@ -205,7 +250,7 @@ def _explained(reference: ModelReference) -> Iterator[None]:
                 f"{reference.spec} holds a pickle that is more than weights; it was not opened. Ask for safetensors."
             ) from error
         if "trust_remote_code" in text:
-            raise IsoscopeError(f"{reference.spec} brings its own code; read it, and if you trust it say --trust-remote-code.") from error
+            raise _own_code(reference) from error
         if type(error).__name__ == "SafetensorError":
             raise IsoscopeError(
                 f"The weights of {reference.spec} are damaged ({_first_line(error)}); copy or download its .safetensors again."

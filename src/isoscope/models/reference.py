@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from isoscope.core.bounded import read_json
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.group import UNTRAINED
 from isoscope.models.beside import whole_file, whole_folder
@@ -110,7 +110,8 @@ def _digest(folder: Path, file: str | None, *, untrained: bool, seed: int) -> st
         if file.endswith(".pt"):
             files.update(folder.glob("preprocessor_config.json"))  # how clips become spectrograms, where it is said
     else:
-        files = {path for pattern in SMALL for path in folder.glob(pattern)} | set(() if untrained else weights_in(folder))
+        small = {path for pattern in SMALL for path in folder.glob(pattern) if path.is_file()}
+        files = small | set(() if untrained else weights_in(folder))
     for path in sorted(files):
         digest.update(path.name.encode())
         with path.open("rb") as opened:
@@ -122,7 +123,7 @@ def _digest(folder: Path, file: str | None, *, untrained: bool, seed: int) -> st
 def read_config(folder: Path) -> dict[str, object]:
     """config.json as it stands."""
     try:
-        found = json.loads((folder / "config.json").read_text("utf-8"))
+        found = read_json(folder / "config.json")
     except (OSError, ValueError) as error:
         raise IsoscopeError(f"{folder / 'config.json'} cannot be read: {error}.") from error
     return found if isinstance(found, dict) else {}

@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import parse_qsl
 
@@ -32,6 +34,12 @@ USUAL = {"text": "text", "speech": "audio", "images": "image"}
 """What the column is called in most datasets of a modality."""
 FEATURE = {"speech": "Audio", "images": "Image"}
 """What the client calls the type of the column."""
+
+
+LARGEST = 1 << 30
+"""Bytes of one clip or image."""
+ARCHIVED = re.compile(r"(?:zip|tar|gzip|bz2|xz|zstd)://")
+HUB_FILE = re.compile(r"^(?:hf://|https://[^/]+/)datasets/")
 
 
 class HubSource:
@@ -89,8 +97,22 @@ class HubSource:
         """The bytes of a cell as a file; where there are none, those its path leads to, on this machine, in an archive or on the hub."""
         if cell["bytes"] is not None:
             return io.BytesIO(cell["bytes"])
+        if not self.owns(str(cell["path"])):
+            raise IsoscopeError(f"The dataset {self.name} has a row that leads out of it ({cell['path']!r:.120}); it was not followed.")
         with client(self.name, "fsspec").open(cell["path"], "rb") as file:
-            return io.BytesIO(file.read())
+            raw = file.read(LARGEST + 1)
+        if len(raw) > LARGEST:
+            raise IsoscopeError(f"The dataset {self.name} has a clip or image of more than {LARGEST:,} bytes, which is refused.")
+        return io.BytesIO(raw)
+
+    def owns(self, path: str) -> bool:
+        """Whether a path that a row names is a file of this dataset, or of an archive of it: rows are written by strangers."""
+        *within, place = path.split("::")
+        if not all(ARCHIVED.match(one) for one in within):
+            return False
+        if Path(self.name).is_dir():
+            return Path(place).resolve().is_relative_to(Path(self.name).resolve())
+        return HUB_FILE.sub("", place).startswith((f"{self.name}@", f"{self.name}/")) and ".." not in place
 
 
 def stored(feature: Any) -> Any:

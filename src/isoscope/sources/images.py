@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -14,6 +15,10 @@ from isoscope.core.source import FileItems, SourceKind, open_files, optional
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+ODD = (TypeError, KeyError, IndexError, OverflowError, AttributeError, ZeroDivisionError, struct.error, RuntimeError, AssertionError)
+"""What Pillow's parsers in Python also raise where a file is garbled."""
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")
+"""What is read, whatever a file is called: among Pillow's other formats is one that starts another program."""
 EMBEDDED = Path(__file__).parent / "data" / "images"
 
 
@@ -25,14 +30,14 @@ def read_image(file: BinaryIO, shown: str) -> Image:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of odd metadata
             warnings.simplefilter("error", pil.DecompressionBombWarning)
-            with pil.open(file) as image:
+            with pil.open(file, formats=FORMATS) as image:
                 return rgb(upright(image), shown)
     except (pil.DecompressionBombError, pil.DecompressionBombWarning) as error:
         most = f"{pil.MAX_IMAGE_PIXELS:,}"
         raise IsoscopeError(f"{shown} has more than {most} pixels, which is refused as a decompression bomb; make it smaller.") from error
     except pil.UnidentifiedImageError as error:
         raise IsoscopeError(f"{shown} is not an image that can be read, or is damaged; write it anew or leave it out.") from error
-    except (OSError, SyntaxError, ValueError, EOFError) as error:  # what Pillow's formats raise for cut and garbled files
+    except (OSError, SyntaxError, ValueError, EOFError, *ODD) as error:  # what Pillow's formats raise for cut and garbled files
         reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
         raise IsoscopeError(f"{shown} is damaged or cut short ({reason}); write it anew or leave it out.") from error
 

@@ -26,6 +26,11 @@ FRAME_RATE, HOP, WINDOW, SIZE = 16_000, 160, 400, 512
 QUIET = 1e-6
 """Energy is counted from here."""
 
+LONGEST = 1 << 28
+"""Samples of a clip, all channels together: 93 minutes at 48 kHz. Silence in FLAC takes a thousandth of what it unfolds to."""
+RATES = (1_000, 768_000)
+"""Samples a second that are believed; a clip of 1 Hz would grow 16,000 times when it is resampled."""
+
 UNKNOWN_SIZE = 0x7FFF0000
 """From here on the size in a .wav's header is what programs write that do not know it."""
 
@@ -37,8 +42,10 @@ def read_clip(file: BinaryIO, shown: str) -> Clip:
     try:
         with soundfile.SoundFile(file) as sound:
             rate, frames, guessed = sound.samplerate, sound.frames, sound.format == "MP3"
-            samples = np.concatenate([np.empty(0, np.float32), *mono(sound)])
-    except soundfile.SoundFileError as error:
+            if not RATES[0] <= rate <= RATES[1]:
+                raise IsoscopeError(f"{shown} has {rate} samples a second, and {RATES[0]:,} to {RATES[1]:,} are read; write it anew.")
+            samples = np.concatenate([np.empty(0, np.float32), *mono(sound, shown)])
+    except (soundfile.SoundFileError, ValueError, OverflowError) as error:
         reason = str(error).rpartition(": ")[2].strip().rstrip(".")
         raise IsoscopeError(f"{shown} is not a readable sound file, or is damaged ({reason}); write it anew or leave it out.") from error
     if len(samples) < frames * (0.9 if guessed else 1):
@@ -47,9 +54,13 @@ def read_clip(file: BinaryIO, shown: str) -> Clip:
     return Clip(np.clip(samples, -1, 1, out=samples), rate)
 
 
-def mono(sound: Any) -> Iterator[np.ndarray]:
+def mono(sound: Any, shown: str) -> Iterator[np.ndarray]:
     """The mean over the channels, block after block; integers come scaled to [-1, 1]."""
-    while len(block := sound.read(BLOCK, dtype="float32", always_2d=True)):
+    seen = 0
+    while len(block := sound.read(max(1, BLOCK // sound.channels), dtype="float32", always_2d=True)):
+        seen += block.size
+        if seen > LONGEST:
+            raise IsoscopeError(f"{shown} has more than {LONGEST:,} samples and is refused; cut it into shorter clips.")
         yield block.mean(axis=1)
 
 

@@ -14,10 +14,17 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from isoscope.core.bounded import parse_json
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.source import Item, SourceKind, find, fingerprint_of, relative, short_name
 
 EMBEDDED = Path(__file__).parent / "data" / "text.jsonl"
+LONGEST = 1 << 27
+"""Bytes of a line, a paragraph or a row beyond which a text is refused; all of text8 is one line of 100,000,000."""
+LONGEST_ROW = 1 << 25
+"""Bytes of a line of JSON, which as Python objects may take twenty times as much."""
+BATCH = 64
+"""Rows of Parquet that are decoded at a time: a document may be long."""
 
 
 class TextSource:
@@ -69,11 +76,13 @@ def read(path: Path, column: str | None, shown: str) -> Iterator[tuple[int, str]
     return (json_rows if path.suffix.lower() == ".jsonl" else parquet_rows)(path, column, shown)
 
 
-def lines(path: Path, shown: str) -> Iterator[str]:
+def lines(path: Path, shown: str, most: int = LONGEST) -> Iterator[str]:
     """Lines of UTF-8, with or without a byte order mark, ended in either fashion; what cannot be decoded is named by its offset."""
     offset = 0
     with path.open("rb") as file:
-        for raw in file:
+        while raw := file.readline(most + 1):
+            if len(raw) > most:
+                raise IsoscopeError(f"{shown} has a line of more than {most:,} bytes at offset {offset} and is refused; divide it.")
             mark = 3 if offset == 0 and raw.startswith(b"\xef\xbb\xbf") else 0
             try:
                 yield raw[mark:].decode("utf-8").rstrip("\r\n")
@@ -85,25 +94,28 @@ def lines(path: Path, shown: str) -> Iterator[str]:
 
 def paragraphs(path: Path, shown: str) -> Iterator[tuple[int, str]]:
     """Runs of lines between blank ones."""
-    ordinal, gathered = 0, list[str]()
+    ordinal, gathered, size = 0, list[str](), 0
     for line in chain(lines(path, shown), [""]):
         if line.strip():
             gathered.append(line)
+            size += len(line)
+            if size > LONGEST:
+                raise IsoscopeError(f"{shown} has a paragraph of more than {LONGEST:,} characters and is refused; put blank lines into it.")
         elif gathered:
             yield ordinal, "\n".join(gathered).strip()
-            ordinal, gathered = ordinal + 1, []
+            ordinal, gathered, size = ordinal + 1, [], 0
 
 
 def json_rows(path: Path, column: str | None, shown: str) -> Iterator[tuple[int, str]]:
     """The named field of each line; rows without text are passed over but counted."""
     ordinal = -1
-    for number, line in enumerate(lines(path, shown), 1):
+    for number, line in enumerate(lines(path, shown, LONGEST_ROW), 1):
         if not line.strip():
             continue
         ordinal += 1
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
+            row = parse_json(line)
+        except ValueError as error:
             raise IsoscopeError(f"{shown}, line {number} is not JSON ({error}); each line must be one complete object.") from error
         if not isinstance(row, dict):
             raise IsoscopeError(f"{shown}, line {number} must be a JSON object with a text field; it is a {type(row).__name__}.")
@@ -132,14 +144,19 @@ def parquet_rows(path: Path, column: str | None, shown: str) -> Iterator[tuple[i
             column = choose_column(shown, column, schema.names, texts)
             if column not in texts:
                 raise IsoscopeError(f"{shown}: the column {column!r} must hold strings; it holds {schema.field(column).type}.")
-            ordinal = 0
-            for batch in file.iter_batches(batch_size=1024, columns=[column]):
-                for text in batch.column(0).to_pylist():
+        ordinal = 0
+        # Equal documents are decoded once and not once a row, and one of them at a time is made a string.
+        with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False, read_dictionary=[column]) as file:
+            for batch in file.iter_batches(batch_size=BATCH, columns=[column]):
+                for cell in batch.column(0):
+                    text = cell.as_py()
+                    if text and len(text) > LONGEST:
+                        raise IsoscopeError(f"{shown}: row {ordinal} has more than {LONGEST:,} characters and is refused; divide it.")
                     if text and not text.isspace():
                         yield ordinal, text
                     ordinal += 1
-    except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0]
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
         raise IsoscopeError(f"{shown} is not a readable Parquet file, or is damaged ({reason}); write it anew.") from error
 
 

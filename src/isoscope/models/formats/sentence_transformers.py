@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+from isoscope.core.bounded import read_json
 from isoscope.core.errors import IsoscopeError
 
 MODULES = "modules.json"
@@ -24,7 +24,7 @@ def transformer_path(folder: Path) -> str:
     if not (folder / MODULES).is_file():
         return ""
     try:
-        found: Any = json.loads((folder / MODULES).read_text("utf-8"))
+        found: Any = read_json(folder / MODULES)
         first = min(found, key=lambda module: int(module["idx"]))
         kind, path = str(first["type"]).rpartition(".")[2], str(first["path"])
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from isoscope.core.errors import IsoscopeError
+from isoscope.models.formats.pickles import check_archive, check_tensors
 from isoscope.models.formats.weights import weights_in
 
 NESTED = ("state_dict", "model_state_dict", "model", "module")
@@ -60,11 +61,13 @@ def read_file(path: Path) -> dict[str, Tensor]:
     tensors = {str(name): value for name, value in found.items() if isinstance(value, Tensor)} if isinstance(found, dict) else {}
     if not tensors:
         raise IsoscopeError(f"{path} holds no weights by name; save model.state_dict() instead.")
+    check_tensors(path, tensors.values())
     return tensors
 
 
 def unpickle(path: Path) -> Any:
     """What torch.save wrote, on the CPU; anything but tensors, numbers, strings and containers of them is refused."""
+    check_archive(path)
     try:
         # Mapped where the format allows: what is not used is not read.
         return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from isoscope.core.bounded import parse_json, read_text
 from isoscope.core.errors import IsoscopeError
 
 WHOLE = {".safetensors": "model.safetensors", ".bin": "pytorch_model.bin"}
@@ -42,7 +42,7 @@ def weight_files(place: str, names: Iterable[str], read: Callable[[str], str], *
 
 def _shards(place: str, index: str, text: str, known: set[str]) -> list[str]:
     try:
-        found: Any = json.loads(text)
+        found: Any = parse_json(text)
         shards = sorted({str(name) for name in found["weight_map"].values()})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise IsoscopeError(f"{index} of {place} cannot be read as an index of shards; copy or download it again.") from error
@@ -54,7 +54,7 @@ def _shards(place: str, index: str, text: str, known: set[str]) -> list[str]:
 def weights_in(folder: Path) -> list[Path]:
     """The files of a folder that hold its weights."""
     names = [path.name for path in folder.iterdir() if path.is_file()]
-    return [folder / name for name in weight_files(str(folder), names, lambda name: (folder / name).read_text("utf-8"))]
+    return [folder / name for name in weight_files(str(folder), names, lambda name: read_text(folder / name))]
 
 
 def is_standard(folder: Path) -> bool:

@@ -6,11 +6,13 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torch import Tensor
+
 from isoscope.core.errors import IsoscopeError
+from isoscope.models.formats.pickles import check_tensors
 from isoscope.models.formats.state import unpickle
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from transformers import WhisperConfig
 
 MULTILINGUAL = 51865
@@ -42,7 +44,13 @@ def read_whisper(path: Path) -> tuple[WhisperConfig, dict[str, Tensor]]:
             "for any other .pt name a folder that holds it and config.json."
         )
     config = _configuration(path, found["dims"])
-    state = {_renamed(name): value for name, value in found["model_state_dict"].items() if name != "decoder.mask"}
+    weights = found["model_state_dict"]
+    if not isinstance(weights, dict) or not all(isinstance(one, Tensor) for one in weights.values()):
+        raise IsoscopeError(f"{path} is not a Whisper checkpoint of OpenAI: its model_state_dict holds more than tensors.")
+    check_tensors(path, weights.values())
+    state = {_renamed(str(name)): value for name, value in weights.items() if name != "decoder.mask"}
+    if "model.decoder.embed_tokens.weight" not in state:
+        raise IsoscopeError(f"{path} is not a Whisper checkpoint of OpenAI: it has no table of tokens.")
     state["proj_out.weight"] = state["model.decoder.embed_tokens.weight"]  # one table for reading and writing
     return config, state
 
@@ -56,6 +64,8 @@ def _renamed(name: str) -> str:
 def _configuration(path: Path, dims: Any) -> WhisperConfig:
     from transformers import WhisperConfig
 
+    if not isinstance(dims, dict) or not all(type(one) is int and 0 < one < 1 << 31 for one in dims.values()):
+        raise IsoscopeError(f"{path} does not give the sizes of a Whisper model in dims: they must be positive numbers.")
     try:
         end = 50256 + (dims["n_vocab"] >= MULTILINGUAL)
         return WhisperConfig(

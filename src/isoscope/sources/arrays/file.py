@@ -13,6 +13,10 @@ import numpy as np
 
 from isoscope.core.errors import IsoscopeError, nearest
 
+LARGEST_SIZE = 1 << 48
+"""Rows or columns beyond which a header is not believed."""
+LARGEST_BLOCK = 256 << 20
+"""Bytes of a block; a matrix of very many columns comes in fewer rows at a time than were asked for."""
 Block = np.ndarray[tuple[int, int], np.dtype[Any]]
 
 
@@ -34,7 +38,7 @@ class ArrayFile(ABC):
         if rows < 1:
             raise IsoscopeError(f"The number of rows in a block must be at least 1; got {rows}.")
         start, stop, _ = slice(start, stop).indices(self.n)
-        return self._blocks(rows, start, stop)
+        return self._blocks(max(1, min(rows, LARGEST_BLOCK // (self.d * 8))), start, stop)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -61,6 +65,8 @@ def check_shape(path: Path, shape: tuple[int, ...]) -> tuple[int, int]:
     """(n, d), or a sentence that says which shape was found instead."""
     if len(shape) != 2:
         raise IsoscopeError(f"{path} holds an array of shape {shape}, and (n, d) is expected; reshape it and save it again.")
+    if max(shape) > LARGEST_SIZE:
+        raise IsoscopeError(f"{path} claims an array of shape {shape}, which no disk holds; copy or save it again.")
     if min(shape) < 1:
         raise IsoscopeError(f"{path} holds an array of shape {shape}, without a single value; at least one row and one column are needed.")
     return shape[0], shape[1]

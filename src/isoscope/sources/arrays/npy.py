@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tokenize
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -32,8 +33,8 @@ def read_header(file: IO[bytes], what: str) -> Header:
             shape, fortran, dtype = np.lib.format.read_array_header_2_0(file)
         else:
             raise IsoscopeError(f"{what} is a structured array (.npy version {version[0]}); save a plain float32 matrix.")
-    except (ValueError, EOFError) as error:
-        reason = str(error).splitlines()[0]
+    except (ValueError, EOFError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError, tokenize.TokenError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
         raise IsoscopeError(f"{what} is not an .npy array: its header cannot be read ({reason}); save it again with numpy.save.") from error
     return Header(shape, fortran, dtype, file.tell())
 

@@ -6,6 +6,7 @@ is streamed; in Fortran order, where a row is spread over the whole member, it i
 
 from __future__ import annotations
 
+import errno
 import shutil
 import struct
 import tempfile
@@ -24,6 +25,10 @@ from isoscope.sources.arrays.npy import Header, read_header
 from isoscope.sources.arrays.region import Region, fill, truncated
 
 LOCAL_HEADER = struct.Struct("<4s5H3L2H")
+MEMBERS = 10_000
+"""More arrays than an .npz has."""
+RATIO = 1100
+"""Times its size to which deflate can unfold a member; whoever claims more does not tell the truth."""
 
 
 @contextmanager
@@ -31,7 +36,11 @@ def sound(path: Path) -> Iterator[None]:
     """Say in one sentence what zipfile and zlib raise for a damaged, encrypted or exotic archive."""
     try:
         yield
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, struct.error) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, struct.error, ValueError, OverflowError, KeyError) as error:
+        raise IsoscopeError(f"{path} is not a readable .npz archive, or is damaged ({error}); save it again with numpy.savez.") from error
+    except OSError as error:
+        if error.filename or error.errno not in (errno.EINVAL, None):  # of the disk, and not of a place that cannot be
+            raise
         raise IsoscopeError(f"{path} is not a readable .npz archive, or is damaged ({error}); save it again with numpy.savez.") from error
 
 
@@ -54,10 +63,17 @@ class Deflated(ArrayFile):
                 yield block.astype(self.dtype, copy=False)
 
     def _unpacked(self, file: IO[bytes], rows: int, start: int, stop: int) -> Iterator[Block]:
+        header = self.header
         with tempfile.NamedTemporaryFile(suffix=".npy") as spool:
-            shutil.copyfileobj(file, spool, 1 << 20)
+            needed, room = header.length + self.n * self.d * header.dtype.itemsize, shutil.disk_usage(spool.name).free
+            if needed > room // 2:
+                raise IsoscopeError(
+                    f"{self.path} unfolds to {needed:,} bytes, and {Path(spool.name).parent} has {room:,}; save it anew in C order."
+                )
+            while needed > 0 and (piece := file.read(min(needed, 1 << 20))):
+                spool.write(piece)
+                needed -= len(piece)
             spool.flush()
-            header = self.header
             yield from Region(Path(spool.name), self.name, header.shape, header.dtype, header.length, fortran=True).blocks(
                 rows, start, stop
             )
@@ -69,10 +85,23 @@ def skip(file: IO[bytes], size: int) -> None:
         size -= got
 
 
+def check_member(path: Path, info: zipfile.ZipInfo) -> None:
+    """Refuse a member that numpy would not write, or that claims to hold more than its bytes can."""
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise IsoscopeError(f"{path} holds {info.filename} in a compression that numpy does not write; save it again with numpy.savez.")
+    most = info.compress_size if info.compress_type == zipfile.ZIP_STORED else RATIO * info.compress_size + 1024
+    if info.compress_size > path.stat().st_size or info.file_size > most:
+        raise IsoscopeError(f"{path} claims that {info.filename} has {info.file_size:,} bytes, which it cannot; save it again.")
+
+
 def open_npz(path: Path, key: str | None = None) -> ArrayFile:
     """The member that `key` names (without .npy), or the only matrix among the members."""
     with sound(path), zipfile.ZipFile(path) as archive:
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist() if info.filename.endswith(".npy")}
+        if len(members) > MEMBERS:
+            raise IsoscopeError(f"{path} holds {len(members):,} arrays, and {MEMBERS:,} is the most that is read; save fewer in one file.")
+        for info in members.values():
+            check_member(path, info)
         headers = dict[str, Header]()
         for name, info in members.items():
             with archive.open(info) as file:

@@ -12,6 +12,9 @@ import numpy as np
 from isoscope.core.errors import IsoscopeError
 from isoscope.sources.arrays.file import ArrayFile, Block, block_dtype, choose
 
+WIDEST = 1 << 24
+"""Values of a row, on average over a group of rows."""
+
 
 @contextmanager
 def sound(path: Path) -> Iterator[Any]:
@@ -22,8 +25,8 @@ def sound(path: Path) -> Iterator[Any]:
     try:
         with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
             yield file
-    except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0]
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
         raise IsoscopeError(f"{path} is not a readable Parquet file, or is damaged ({reason}); write it anew.") from error
 
 
@@ -111,10 +114,20 @@ def open_parquet(path: Path, key: str | None = None) -> Columns:
         kind = schema.field(name).type
         d = width(kind)
         if d < 0 and n:
+            check_width(path, name, file.metadata)
             first = next(file.iter_batches(batch_size=1, columns=[name])).column(0)[0]
             d = len(first) if first.is_valid else 0
         label = path.name if len(lists) == 1 else f"{path.name}:{name}"
         return Columns(path, label, (n, max(d, 0)), np.dtype(kind.value_type.to_pandas_dtype()), [name], lists=True)
+
+
+def check_width(path: Path, name: str, metadata: Any) -> None:
+    """Refuse rows so long that no matrix has them, before the first is decoded: a few bytes of Parquet can repeat a value without end."""
+    for group in range(metadata.num_row_groups):
+        chunks = metadata.row_group(group)
+        for column in (chunks.column(i) for i in range(chunks.num_columns)):
+            if column.path_in_schema.partition(".")[0] == name and column.num_values > WIDEST * max(chunks.num_rows, 1):
+                raise IsoscopeError(f"{path}: rows of {name!r} have more than {WIDEST:,} values and are refused; no matrix is so wide.")
 
 
 def width(kind: Any) -> int:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from isoscope.core.bounded import parse_json
 from isoscope.core.errors import IsoscopeError
 from isoscope.sources.arrays.file import choose
 from isoscope.sources.arrays.region import Region, truncated
 
-LONGEST_HEADER = 100_000_000
-"""The limit that the format itself sets; a longer one is a broken or hostile file."""
+LONGEST_HEADER = 32_000_000
+"""Of a header in bytes; the format allows 100,000,000, but as Python objects they may take twenty times as much."""
 
 TYPES: dict[str, str] = {
     "F64": "<f8",
@@ -46,12 +47,12 @@ def read_header(path: Path) -> tuple[dict[str, Any], int]:
             raise broken(f"it has only {size} bytes")
         length = int.from_bytes(first, "little")
         if length > LONGEST_HEADER:
-            raise broken(f"its header would have {length} bytes, and {LONGEST_HEADER} is the most that the format allows")
+            raise broken(f"its header would have {length} bytes, and {LONGEST_HEADER} is the most that is read")
         if 8 + length > size:
             raise truncated(path, 8 + length, size)
         try:
-            header = json.loads(file.read(length))
-        except (ValueError, RecursionError) as error:
+            header = parse_json(file.read(length))
+        except ValueError as error:
             raise broken("its header is not JSON") from error
     if not isinstance(header, dict):
         raise broken("its header is not a JSON object")
@@ -59,7 +60,18 @@ def read_header(path: Path) -> tuple[dict[str, Any], int]:
     for name, entry in header.items():
         if not well_formed(entry):
             raise broken(f"the entry of {name!r} in its header lacks a sound dtype, shape or data_offsets")
+    check_places(header, broken)
     return header, 8 + length
+
+
+def check_places(header: dict[str, Any], broken: Callable[[str], IsoscopeError]) -> None:
+    """Refuse tensors that lie over each other: each takes its own part of the file, as the format demands."""
+    at = 0
+    for name, entry in sorted(header.items(), key=lambda one: one[1]["data_offsets"]):
+        begin, end = entry["data_offsets"]
+        if begin < at:
+            raise broken(f"{name!r} lies over another tensor")
+        at = end
 
 
 def well_formed(entry: Any) -> bool:

@@ -24,6 +24,8 @@ LONGEST_TAG = 1 << 20
 """Bytes of one tag or comment of the XML; the parser reads an unfinished one anew with every block, which takes time with its square."""
 RATIO = 200
 """Times its size to which a compressed dump may unfold (English Wikipedia: 3 to 6), beyond the first `LONGEST` bytes."""
+MEMBERS = 1_000
+"""Files of an archive that are looked into."""
 DEEPEST = 32
 """Elements within elements; dumps have 5."""
 
@@ -167,7 +169,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         else:
             with path.open("rb") as plain:
                 yield plain
-    except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as error:
+    except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, ValueError, OverflowError) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
         raise IsoscopeError(f"{path} is cut short, damaged or locked and cannot be unpacked ({reason}); fetch or write it anew.") from error
 
@@ -175,6 +177,8 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 def dump_in(archive: zipfile.ZipFile, path: Path) -> zipfile.ZipInfo:
     """The only member of an archive that is a dump."""
     members = [member for member in archive.infolist() if not member.is_dir()]
+    if len(members) > MEMBERS:
+        raise IsoscopeError(f"{path} holds {len(members):,} files, and one dump is expected; unpack the one that is meant and name it.")
     dumps = list[zipfile.ZipInfo]()
     for member in members:
         with archive.open(member) as file:

@@ -1,0 +1,119 @@
+"""The header of a GGUF file, walked through before a library reads it.
+
+The library maps the file and believes its counts: a list that claims 2⁶³ entries keeps it busy for ever, because what lies beyond the
+end of the file reads as nothing and not as an error. Here every count and length is held against the bytes that are left.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from pathlib import Path
+from typing import BinaryIO
+
+from isoscope.core.errors import IsoscopeError
+
+SCALARS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+"""Bytes of a value by its type; 8 is a string and 9 a list."""
+STRING, LIST = 8, 9
+LONGEST_NAME = 1 << 16
+MOST_ENTRIES = 1 << 22
+"""Entries of a list, over all lists; the largest vocabularies have 300,000 tokens, a score and a type each, and as many merges."""
+MOST_FIELDS, MOST_TENSORS = 1 << 12, 1 << 17
+MOST_AXES = 8
+
+
+class Header:
+    """Reads on through a header; whatever does not fit into the file is refused."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self.file, self.size, self.order, self.entries = file, size, "<", 0
+
+    def left(self) -> int:
+        """Bytes between here and the end."""
+        return self.size - self.file.tell()
+
+    def number(self, kind: str) -> int:
+        """One number."""
+        raw = self.file.read(struct.calcsize(kind))
+        try:
+            return int(struct.unpack(self.order + kind, raw)[0])
+        except struct.error as error:
+            raise ValueError("it ends within its header") from error
+
+    def skip(self, size: int, what: str) -> None:
+        """Pass over so many bytes."""
+        if size > self.left():
+            raise ValueError(f"{what} claims {size:,} bytes, and {self.left():,} are left")
+        self.file.seek(size, 1)
+
+    def string(self, most: int | None = None) -> None:
+        """Pass over a string."""
+        length = self.number("Q")
+        if most is not None and length > most:
+            raise ValueError(f"a name claims {length:,} bytes")
+        self.skip(length, "a string")
+
+    def value(self, kind: int, *, within: bool = False) -> None:
+        """Pass over a value."""
+        if kind in SCALARS:
+            self.skip(SCALARS[kind], "a value")
+        elif kind == STRING:
+            self.string()
+        elif kind == LIST and not within:
+            inner, count = self.number("I"), self.number("Q")
+            self.entries += count
+            if self.entries > MOST_ENTRIES:
+                raise ValueError(f"its lists claim {self.entries:,} entries, and {MOST_ENTRIES:,} is the most that is read")
+            if inner in SCALARS:
+                self.skip(count * SCALARS[inner], "a list")
+            else:
+                for _ in range(count):
+                    self.value(inner, within=True)
+        else:
+            raise ValueError(f"it has a value of type {kind}{' within a list' if within else ''}, which is not known")
+
+
+def check_gguf(path: Path) -> None:
+    """Refuse a GGUF file whose header claims more than the file holds."""
+    try:
+        with path.open("rb") as file:
+            _walk(Header(file, path.stat().st_size))
+    except ValueError as error:
+        raise IsoscopeError(f"{path} cannot be read as a GGUF file: {error}; copy or download it again.") from error
+
+
+def _walk(header: Header) -> None:
+    if header.file.read(4) != b"GGUF":
+        raise ValueError("it does not begin as one")
+    version = header.number("I")
+    if version & 0xFFFF == 0:
+        header.order, version = ">", version >> 24
+    if version not in (2, 3):
+        raise ValueError(f"its version is {version}, and 2 and 3 are known")
+    tensors, fields = header.number("Q"), header.number("Q")
+    if tensors > MOST_TENSORS or fields > MOST_FIELDS:
+        raise ValueError(f"it claims {tensors:,} tensors and {fields:,} fields")
+    for _ in range(fields):
+        header.string(LONGEST_NAME)
+        header.value(header.number("I"))
+    sizes = [_tensor(header) for _ in range(tensors)]
+    needed = sum(size for _, size in sizes)
+    if needed > header.left() or any(offset + size > header.left() for offset, size in sizes):
+        raise ValueError(f"its tensors claim {needed:,} bytes, and {header.left():,} are left")
+
+
+def _tensor(header: Header) -> tuple[int, int]:
+    """The place and the size of a tensor's values."""
+    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+
+    header.string(LONGEST_NAME)
+    axes = header.number("I")
+    if not 1 <= axes <= MOST_AXES:
+        raise ValueError(f"a tensor claims {axes:,} axes")
+    count = math.prod(header.number("Q") for _ in range(axes))
+    kind, offset = header.number("I"), header.number("Q")
+    if kind not in {one.value for one in GGMLQuantizationType}:
+        raise ValueError(f"a tensor is of type {kind}, which is not known")
+    block, size = GGML_QUANT_SIZES[GGMLQuantizationType(kind)]
+    return offset, -(-count // block) * size
