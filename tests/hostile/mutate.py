@@ -1,5 +1,6 @@
 """Small damage to valid files, drawn from a seed: the same seed gives the same damage on every machine."""
 
+import copy
 import json
 import random
 import struct
@@ -90,28 +91,32 @@ def _digits(raw: bytearray, chance: random.Random) -> bytes:
 CHANGES = (_flip, _byte, _number, _number, _cut, _remove, _insert, _swap, _digits)
 
 
+def _value(chance: random.Random) -> object:
+    return copy.deepcopy(chance.choice(VALUES))  # one that is changed later must not be one of those to choose from
+
+
 def mutated_json(value: object, chance: random.Random) -> object:
     """The same with one to three values replaced, taken out or added."""
     value = json.loads(json.dumps(value))
     for _ in range(chance.choice((1, 1, 2, 3))):
         holders = list(_holders(value))
         if not holders:
-            return chance.choice(VALUES)
+            return _value(chance)
         holder = chance.choice(holders)
         keys = list(holder) if isinstance(holder, dict) else list(range(len(holder)))
         key = chance.choice(keys) if keys else None
         what = chance.random()
         if key is None or what < 0.1:
             if isinstance(holder, dict):
-                holder[chance.choice(("", "new", "auto_map", "shard", "experiment", "\x1b[2J"))] = chance.choice(VALUES)
+                holder[chance.choice(("", "new", "auto_map", "shard", "experiment", "\x1b[2J"))] = _value(chance)
             else:
-                holder.append(chance.choice(VALUES))
+                holder.append(_value(chance))
         elif what < 0.2:
             del holder[key]
         elif isinstance(holder[key], int) and what < 0.6:
             holder[key] = chance.choice((*NUMBERS, -1, -5, holder[key] + 1, holder[key] * 1000))
         else:
-            holder[key] = chance.choice(VALUES)
+            holder[key] = _value(chance)
     return value
 
 

@@ -53,3 +53,12 @@ def regular_size(path: Path) -> int:
         what = "a link" if stat.S_ISLNK(found.st_mode) else "a folder" if stat.S_ISDIR(found.st_mode) else "no regular file"
         raise OSError(None, f"it is {what}, which is not followed", os.fspath(path))
     return found.st_size
+
+
+def memory_left() -> int:
+    """Bytes that the machine can still give, as far as the system says."""
+    try:
+        said = Path("/proc/meminfo").read_text("ascii")
+        return int(said.partition("MemAvailable:")[2].split()[0]) << 10
+    except (OSError, IndexError, ValueError):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

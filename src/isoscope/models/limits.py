@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 
+from isoscope.core.bounded import memory_left
 from isoscope.core.errors import IsoscopeError
 from isoscope.models.reference import ModelReference, weight
 
@@ -57,10 +57,10 @@ def check_size(kind: Any, config: Any, reference: ModelReference, itemsize: int)
     except Exception:  # whatever an architecture makes of a bad configuration is said when it is made in earnest
         return
     if reference.untrained:
-        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        there = memory_left()
         if count * itemsize > there:
             raise IsoscopeError(
-                f"{reference.spec} would take {count * itemsize >> 30:,} GB, and this machine has {there >> 30:,}; choose a smaller model."
+                f"{reference.spec} would take {count * itemsize >> 30:,} GB, and {there >> 30:,} GB are free; choose a smaller model."
             )
     elif count > FREE + RATIO * weight(reference):
         raise IsoscopeError(

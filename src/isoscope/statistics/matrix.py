@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from isoscope.core.bounded import memory_left
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
 from isoscope.core.slice import POINTS
 from isoscope.statistics.cloud import PARTS, Cloud
@@ -97,6 +98,12 @@ def accumulate(
         )
     parts = set(reads)
     second, cosine = "second" in parts, "cosine" in parts
+    needed, there = (second + cosine) * 8 * d * d, memory_left()
+    if needed > there:
+        raise IsoscopeError(
+            f"{name} has {d:,} columns, whose second moments take {needed / 1e9:,.0f} GB, and {there / 1e9:,.0f} GB are free; name metrics that "
+            "need none (--metric mean_cosine), or give fewer columns."
+        )
     statistics = SiteStatistics(d, [POINTS], second=second, cosine=cosine, sample=sample if parts & {"sample", "neighbours"} else 0)
     run = RUN if n >= GROUPS * RUN else 1
     bad, at = 0, start

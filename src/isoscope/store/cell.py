@@ -170,8 +170,8 @@ class Cell:
     def _parquet(self, name: str, columns: dict[str, str]) -> pd.DataFrame:
         try:
             return pd.read_parquet(self.folder / name)[list(columns)].astype(columns)
-        except (OSError, ValueError, KeyError) as error:
-            raise self._damaged(name, str(error).splitlines()[0].rpartition(": ")[2]) from error
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, NotImplementedError, MemoryError) as error:
+            raise self._damaged(name, (str(error) or type(error).__name__).splitlines()[0].rpartition(": ")[2]) from error
 
     def rows(self) -> pd.DataFrame:
         """The numbers of the cell."""
@@ -193,7 +193,7 @@ class Cell:
 
         try:
             return unpack(load_file(self.folder / STATISTICS))
-        except (OSError, SafetensorError, KeyError, ValueError, IndexError) as error:
+        except (OSError, SafetensorError, KeyError, ValueError, IndexError, TypeError, OverflowError, MemoryError) as error:
             raise self._damaged(STATISTICS, str(error)) from error
 
 

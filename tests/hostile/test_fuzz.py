@@ -1,0 +1,114 @@
+"""A short round of damaged files in every test, and five minutes of it in `make test-all`; and what earlier rounds found."""
+
+import json
+import os
+import struct
+import time
+
+import numpy as np
+import pytest
+
+from isoscope.core.errors import IsoscopeError
+from isoscope.sources.arrays import open_array
+from tests.hostile.fuzz import TARGETS, fuzz, one_case
+from tests.hostile.mutate import mutated, mutated_json
+from tests.hostile.seeds import write_seeds
+
+
+@pytest.fixture(scope="module")
+def seeds(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("seeds") / "seeds"
+    write_seeds(folder)
+    return folder
+
+
+def test_the_same_seed_gives_the_same_damage():
+    import random
+
+    raw = bytes(range(256)) * 8
+    assert mutated(raw, random.Random(5)) == mutated(raw, random.Random(5))
+    assert sum(mutated(raw, random.Random(i)) != raw for i in range(100)) > 90
+    value = {"a": [1, {"b": "c"}], "d": None}
+    assert repr(mutated_json(value, random.Random(7))) == repr(mutated_json(value, random.Random(7)))
+    assert value == {"a": [1, {"b": "c"}], "d": None}
+
+
+def test_damaged_files_are_answered_or_refused(seeds):
+    counts, finds = fuzz(8, 0, seeds)
+    assert not finds
+    assert sum(counts.values()) > len(TARGETS)
+
+
+@pytest.mark.slow
+def test_five_minutes_of_damaged_files(seeds):
+    counts, finds = fuzz(300, int(os.environ.get("ISOSCOPE_FUZZ_SEED", time.time() // 3600)) % 1_000_000, seeds)
+    assert not finds
+    assert sum(counts.values()) > 500
+
+
+def test_a_find_is_one(seeds, monkeypatch):
+    """What is no sentence is reported, with its place; else a quiet round would mean nothing."""
+    from tests.hostile import fuzz as module
+
+    def broken(seeds, work, chance):
+        json.loads("{")
+
+    monkeypatch.setattr(module, "broken", broken, raising=False)
+    assert one_case("broken", 1, seeds).startswith("JSONDecodeError: ")
+
+
+# Found by earlier rounds:
+
+
+@pytest.mark.parametrize("shape", ["((((", "(3,\n", "{'a'", "9" * 5000, "(" * 3000])
+def test_headers_that_are_no_literal(tmp_path, shape):
+    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}".encode()
+    (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text)
+    with pytest.raises(IsoscopeError, match=r"is not an \.npy array: its header cannot be read"):
+        open_array(tmp_path / "x.npy")
+
+
+def test_an_archive_whose_member_lies_before_its_start(tmp_path):
+    np.savez(tmp_path / "x.npz", np.ones((4, 3)))
+    raw = bytearray((tmp_path / "x.npz").read_bytes())
+    at = raw.rindex(b"PK\x05\x06")
+    raw[at + 16 : at + 20] = struct.pack("<I", 0x7FFFFFFF)
+    (tmp_path / "x.npz").write_bytes(raw)
+    with pytest.raises(IsoscopeError, match=r"is not a readable \.npz archive, or is damaged"):
+        open_array(tmp_path / "x.npz")
+
+
+@pytest.mark.parametrize(
+    "ledger",
+    [
+        {"suites": {"suite": 1.5}, "downloaded": []},
+        {"suites": [], "downloaded": []},
+        {"suites": {}, "downloaded": 3},
+        {"suites": {"suite": {"checkpoints": {"-/0": {"seed": None}}, "faults": []}}, "downloaded": []},
+        [],
+    ],
+)
+def test_a_ledger_of_another_form(tmp_path, ledger):
+    from isoscope.engine.ledger import Ledger
+
+    (tmp_path / "audit.json").write_text(json.dumps(ledger))
+    with pytest.raises(IsoscopeError, match=r"audit\.json is damaged; delete it and run again"):
+        Ledger(tmp_path).claim("a")
+
+
+def test_a_column_of_another_type(seeds, tmp_path):
+    import shutil
+
+    import pandas as pd
+
+    from isoscope.engine.results import Results
+    from tests.hostile.fuzz import _fit
+
+    shutil.copytree(seeds / "run", tmp_path / "run")
+    (cell,) = (tmp_path / "run" / "cells").iterdir()
+    frame = pd.read_parquet(cell / "rows.parquet")
+    frame["n"] = "many"
+    frame.to_parquet(cell / "rows.parquet")
+    _fit(cell / "rows.parquet")
+    with pytest.raises(IsoscopeError, match=r"rows\.parquet is damaged"):
+        Results(tmp_path / "run").table()
