@@ -266,7 +266,7 @@ def words(seeds: Path, work: Path, chance: random.Random) -> None:
     elif which == 1:
         open_source(word("hf:wikitext?config=a&split=b&revision=c"), None, "text")
     elif which == 2:
-        open_source(word(str(seeds / "text" / "*.txt")), word("text"), chance.choice(("text", "speech", "images")))
+        open_source(f"{seeds}/text/{word('*.txt').replace('..', '.')}", word("text"), chance.choice(("text", "speech", "images")))
     elif which == 3:
         resolve(word(chance.choice(("org/name@rev::x.gguf", "untrained:org/name", "./folder", "~/x"))))
     elif which == 4:

@@ -112,3 +112,34 @@ def test_a_column_of_another_type(seeds, tmp_path):
     _fit(cell / "rows.parquet")
     with pytest.raises(IsoscopeError, match=r"rows\.parquet is damaged"):
         Results(tmp_path / "run").table()
+
+
+@pytest.mark.parametrize(
+    "change", [{"tried": True}, {"columns": {"model": "a", "step": 10**30}}, {"columns": {"model": None}}, {"identity": {"shard": 3}}]
+)
+def test_a_manifest_with_values_of_another_kind(seeds, tmp_path, change):
+    import shutil
+
+    from isoscope.engine.results import Results
+    from isoscope.store.cell import sealed
+
+    shutil.copytree(seeds / "run", tmp_path / "run")
+    (path,) = (tmp_path / "run").glob("cells/*/manifest.json")
+    path.write_text(sealed(json.loads(path.read_text()) | change))
+    with pytest.raises(IsoscopeError, match=r"manifest\.json is damaged"):
+        Results(tmp_path / "run").table()
+
+
+def test_an_archive_whose_member_has_no_name(tmp_path):
+    import zipfile
+
+    from isoscope.sources import open_source
+
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("a", "<mediawiki>")
+    raw = bytearray((tmp_path / "a.zip").read_bytes())
+    at = raw.index(b"PK\x01\x02")
+    raw[at + 28 : at + 30] = b"\0\0"
+    (tmp_path / "a.zip").write_bytes(raw)
+    with pytest.raises(IsoscopeError, match=r"a\.zip"):
+        open_source(str(tmp_path / "a.zip"))

@@ -16,7 +16,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.models.audit import hashes
 from isoscope.models.formats.gguf import check_gguf
 from isoscope.models.load import is_trusted, load
-from isoscope.models.reference import resolve
+from isoscope.models.reference import read_config, resolve
 from tests.cli.calling import isoscope
 from tests.hostile.seeds import write_gguf
 
@@ -145,8 +145,6 @@ def test_a_configuration_that_is_nested_without_end_or_too_long(small_models, tm
     path.write_text("{}")
     os.truncate(path, 1 << 40)
     with pytest.raises(IsoscopeError, match="it has more than 67,108,864 bytes"):
-        from isoscope.models.reference import read_config
-
         read_config(path.parent)
 
 
@@ -250,7 +248,7 @@ BAD = {
     ),
     "place": (START + struct.pack("<QQ", 1, 0) + text(b"a") + struct.pack("<IQIQ", 1, 8, 0, 1 << 62), "its tensors claim 32 bytes"),
     "shared": (
-        START + struct.pack("<QQ", 2, 0) + (text(b"a") + struct.pack("<IQIQ", 1, 12, 0, 0)) + (text(b"b") + struct.pack("<IQIQ", 1, 12, 0, 0)),
+        START + struct.pack("<QQ", 2, 0) + b"".join(text(name) + struct.pack("<IQIQ", 1, 12, 0, 0) for name in (b"a", b"b")),
         "its tensors claim 96 bytes, and 64 are left",
     ),
     "version": (b"GGUF" + struct.pack("<I", 77) + bytes(32), "its version is 77"),

@@ -57,9 +57,10 @@ def test_headers_of_matrices_that_claim_what_is_not_there(tmp_path):
     tensors(tmp_path / "beyond.safetensors", {"a": entry | {"shape": [1 << 40, 1], "data_offsets": [0, 1 << 42]}}, bytes(24))
     tensors(tmp_path / "away.safetensors", {"a": entry | {"data_offsets": [1 << 62, (1 << 62) + 16]}}, bytes(24))
     places = sorted(tmp_path.iterdir())
+    words = ("truncated", "claims", "cannot be read", "lies over", "not a .safetensors", "is expected")
     for path, said in zip(places, confined(*map(measured, places), megabytes=300, seconds=3), strict=True):
         assert said.startswith(str(path)), said
-        assert any(word in said for word in ("truncated", "claims", "cannot be read", "lies over", "not a .safetensors", "is expected")), said
+        assert any(word in said for word in words), said
 
 
 def test_an_archive_whose_bytes_cannot_be_what_it_claims(tmp_path):
@@ -233,7 +234,13 @@ def test_rows_of_a_dataset_lead_only_to_its_own_files(tmp_path):
     hub = HubSource("org/set", None, None, "train", "abc", "speech")
     assert hub.owns("hf://datasets/org/set@abc/train/a.wav")
     assert hub.owns("zip://a.wav::hf://datasets/org/set@abc/train.zip")
-    for path in ("/etc/passwd", "file:///etc/passwd", "http://10.0.0.1/x", "hf://datasets/other/set@abc/a.wav", "hf://datasets/org/set2@a/x"):
+    for path in (
+        "/etc/passwd",
+        "file:///etc/passwd",
+        "http://10.0.0.1/x",
+        "hf://datasets/other/set@abc/a.wav",
+        "hf://datasets/org/set2@a/x",
+    ):
         assert not hub.owns(path), path
         assert not hub.owns(f"zip://a.wav::{path}"), path
     assert not hub.owns("simplecache::hf://datasets/org/set@abc/a")
@@ -260,4 +267,5 @@ def test_a_matrix_too_large_for_the_machine_is_one_sentence(tmp_path):
     path = tmp_path / "x.npy"
     path.write_bytes(npy_header((100_000, 100_000)))
     os.truncate(path, 128 + 4 * 10**10)
-    isoscope("embeddings", path, "-q", "--metric", "effective_rank").refused("has 100,000 columns, whose second moments take 80 GB, and ", "GB are free")
+    answer = isoscope("embeddings", path, "-q", "--metric", "effective_rank")
+    answer.refused("has 100,000 columns, whose second moments take 80 GB, and ", "GB are free")

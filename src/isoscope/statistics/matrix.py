@@ -101,8 +101,8 @@ def accumulate(
     needed, there = (second + cosine) * 8 * d * d, memory_left()
     if needed > there:
         raise IsoscopeError(
-            f"{name} has {d:,} columns, whose second moments take {needed / 1e9:,.0f} GB, and {there / 1e9:,.0f} GB are free; name metrics that "
-            "need none (--metric mean_cosine), or give fewer columns."
+            f"{name} has {d:,} columns, whose second moments take {needed / 1e9:,.0f} GB, and {there / 1e9:,.0f} GB are free; name metrics "
+            "that need none (--metric mean_cosine), or give fewer columns."
         )
     statistics = SiteStatistics(d, [POINTS], second=second, cosine=cosine, sample=sample if parts & {"sample", "neighbours"} else 0)
     run = RUN if n >= GROUPS * RUN else 1

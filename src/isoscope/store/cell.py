@@ -94,8 +94,12 @@ def mistake_in(manifest: dict[str, Any], name: str) -> str:
         return f"it names the file {strange[0][:40]!r}"
     for column, kind in COLUMNS.items():
         value = manifest["columns"].get(column)
+        if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+            return f"its {column} is {value!r:.40}"
         if not isinstance(value, kind) and (column in manifest["columns"] or column == "model"):
             return f"its {column} is {value!r:.40}"
+    if not isinstance(manifest.get("tried", []), list):
+        return f"what it tried is {manifest['tried']!r:.40}"
     shard = manifest["identity"].get("shard", [0, 1])
     if not (isinstance(shard, list) and len(shard) == 2 and all(type(one) is int for one in shard) and 0 <= shard[0] < shard[1] < 1 << 20):
         return f"its shard is {shard!r:.40}"

@@ -26,7 +26,7 @@ def check_archive(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
-    except (zipfile.BadZipFile, ValueError, OverflowError, NotImplementedError, OSError) as error:
+    except (zipfile.BadZipFile, ValueError, OverflowError, NotImplementedError, IndexError, OSError) as error:
         raise IsoscopeError(f"{path} is damaged or is not a file of torch.save; copy or download it again.") from error
     if len(members) > MEMBERS or any(one.compress_type != zipfile.ZIP_STORED for one in members):
         raise IsoscopeError(f"{path} is an archive that torch.save did not write, and was not opened. Ask for safetensors.")

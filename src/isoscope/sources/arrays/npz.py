@@ -36,7 +36,7 @@ def sound(path: Path) -> Iterator[None]:
     """Say in one sentence what zipfile and zlib raise for a damaged, encrypted or exotic archive."""
     try:
         yield
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, struct.error, ValueError, OverflowError, KeyError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, struct.error, ValueError, OverflowError, LookupError) as error:
         raise IsoscopeError(f"{path} is not a readable .npz archive, or is damaged ({error}); save it again with numpy.savez.") from error
     except OSError as error:
         if error.filename or error.errno not in (errno.EINVAL, None):  # of the disk, and not of a place that cannot be

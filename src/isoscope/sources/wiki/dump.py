@@ -29,6 +29,7 @@ MEMBERS = 1_000
 DEEPEST = 32
 """Elements within elements; dumps have 5."""
 
+UNREADABLE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError)
 START = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*\?>)?(?:\s|<!--.*?-->)*<mediawiki[\s>]", re.DOTALL)
 REDIRECT = re.compile(r"\s*#redirect\b", re.IGNORECASE)
 GATHERED = frozenset({"title", "ns", "text", "namespace"})
@@ -169,7 +170,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         else:
             with path.open("rb") as plain:
                 yield plain
-    except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, ValueError, OverflowError) as error:
+    except (OSError, EOFError, RuntimeError, ValueError, OverflowError, IndexError, *UNREADABLE) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
         raise IsoscopeError(f"{path} is cut short, damaged or locked and cannot be unpacked ({reason}); fetch or write it anew.") from error
 
