@@ -143,3 +143,28 @@ def test_an_archive_whose_member_has_no_name(tmp_path):
     (tmp_path / "a.zip").write_bytes(raw)
     with pytest.raises(IsoscopeError, match=r"a\.zip"):
         open_source(str(tmp_path / "a.zip"))
+
+
+def test_ranges_longer_than_any_list():
+    from isoscope.models.suites.asked import Asked
+
+    for word in ("0-99999999999999999999:1", "5-18446744073709551616:2"):
+        with pytest.raises(IsoscopeError, match="numbers; say how far apart"):
+            Asked.parse(word, "--steps")
+    with pytest.raises(IsoscopeError, match="numbers; say how far apart"):
+        Asked.parse("0-99999999999999999999", "--steps").every()
+
+
+def test_a_shard_that_does_not_say_what_it_measured(seeds, tmp_path):
+    import shutil
+
+    from isoscope.engine.results import merge
+    from isoscope.store.cell import sealed
+
+    shutil.copytree(seeds / "run", tmp_path / "run")
+    (path,) = (tmp_path / "run").glob("cells/*/manifest.json")
+    manifest = json.loads(path.read_text())
+    del manifest["spec"]["documents"]
+    path.write_text(sealed(manifest))
+    with pytest.raises(IsoscopeError, match="does not say how many documents it measured; delete"):
+        merge([tmp_path / "run"], tmp_path / "merged")

@@ -185,6 +185,14 @@ def _is_experiment(cell: Cell) -> bool:
     return "experiment" in cell.manifest["identity"]
 
 
+def _counted(cell: Cell, what: str) -> int:
+    """How many documents or tokens a cell says that it measured."""
+    found = cell.manifest["spec"].get(what)
+    if type(found) is not int:
+        raise IsoscopeError(f"The manifest of {cell.folder} does not say how many {what} it measured; delete {cell.folder} and run again.")
+    return found
+
+
 def _merge_cells(target: Run, key: str, parts: list[Cell]) -> None:
     manifests = [cell.manifest for cell in parts]
     first = manifests[0]
@@ -208,8 +216,8 @@ def _merge_cells(target: Run, key: str, parts: list[Cell]) -> None:
             sites[site] = merged(sites[site], statistics) if site in sites else statistics
     sites = dict(sorted(sites.items(), key=lambda pair: pair[0].order))
     spec = first["spec"] | {
-        "documents": sum(manifest["spec"]["documents"] for manifest in manifests),
-        "tokens": sum(manifest["spec"]["tokens"] for manifest in manifests),
+        "documents": sum(_counted(cell, "documents") for cell in parts),
+        "tokens": sum(_counted(cell, "tokens") for cell in parts),
         "shard": "1/1",
         "cell": key,
     }

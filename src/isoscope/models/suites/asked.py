@@ -59,8 +59,9 @@ class Asked:
 
 
 def _few(numbers: range, option: str) -> range:
-    if len(numbers) > MANY:
-        raise IsoscopeError(f"{option} {numbers[0]}-{numbers[-1]} is {len(numbers):,} numbers; say how far apart, as in 0-143000:1000.")
+    count = -(-(numbers.stop - numbers.start) // numbers.step)  # len() takes no count beyond 2⁶³
+    if count > MANY:
+        raise IsoscopeError(f"{option} {numbers[0]}-{numbers[-1]} is {count:,} numbers; say how far apart, as in 0-143000:1000.")
     return numbers
 
 
