@@ -17,12 +17,13 @@ from huggingface_hub import constants
 from safetensors.torch import load_file, save_file
 
 import isoscope
-from isoscope.engine import course
+from isoscope.engine import task
 from isoscope.engine.announce import available_memory
+from isoscope.engine.executor import cores
 from isoscope.engine.options import Options
 from isoscope.engine.single_pass import Pass
 from isoscope.engine.sweep import audit
-from isoscope.engine.workers import cores, how_many
+from isoscope.engine.workers import how_many
 from isoscope.models.reference import resolve
 from isoscope.store.run import Run
 from tests.cli.calling import command
@@ -82,19 +83,19 @@ def hub(served, tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def whole(served, text, tmp_path_factory):
     """Both suites in one go, with what was downloaded and held each time that a checkpoint was about to be measured."""
-    root, ahead, measure_model = tmp_path_factory.mktemp("whole"), [], course.measure_model
+    root, ahead, measure_model = tmp_path_factory.mktemp("whole"), [], task.measure_model
 
-    def spy(*given):
+    def spy(*given, **more):
         time.sleep(0.4)  # long enough to download them all
         ahead.append((len(served.weights_of()), len(cached(root))))
-        measure_model(*given)
+        measure_model(*given, **more)
 
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", isoscope.IsoscopeWarning)
         come_to(served, root / "home", patch)
         mine = resolve("org/pythia@step0")
         served.requests.clear()
-        patch.setattr(course, "measure_model", spy)
+        patch.setattr(task, "measure_model", spy)
         results = isoscope.sweep([BERTS, PYTHIA], text, root / "run", delete=True, quiet=True, **FEW)
         said = [str(one.message) for one in warned if one.category is isoscope.IsoscopeWarning]
     return SimpleNamespace(results=results, said=said, ahead=ahead, mine=mine, root=root)
@@ -154,15 +155,15 @@ def test_what_is_done_is_neither_measured_nor_downloaded_again(whole, hub, text,
 
 def test_interrupted_in_the_middle_it_goes_on_to_the_same_table(whole, hub, text, tmp_path, monkeypatch):
     """Ctrl-C before the second checkpoint; the first is neither measured nor downloaded again."""
-    measure_model, seen = course.measure_model, []
+    measure_model, seen = task.measure_model, []
 
-    def interrupted(run, reference, *given):
+    def interrupted(run, reference, *given, **more):
         seen.append(reference.step)
         if len(seen) == 2:
             raise KeyboardInterrupt
-        measure_model(run, reference, *given)
+        measure_model(run, reference, *given, **more)
 
-    monkeypatch.setattr(course, "measure_model", interrupted)
+    monkeypatch.setattr(task, "measure_model", interrupted)
     with pytest.raises(KeyboardInterrupt):
         isoscope.sweep(PYTHIA, text, tmp_path / "run", steps="0,2", delete=True, quiet=True, **FEW)
     (done,) = {cell.manifest["columns"]["revision"] for cell in Run(tmp_path / "run").cells()}

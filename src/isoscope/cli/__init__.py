@@ -24,7 +24,7 @@ def main() -> NoReturn:
         _run()
         code, said = 0, ""
     except IsoscopeError as error:
-        code, said = 2, str(error)
+        code, said = error.code, str(error)
     except KeyboardInterrupt:
         code, said = 130, "interrupted; finished cells are kept, the same command goes on."
     except BrokenPipeError:

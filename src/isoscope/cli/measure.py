@@ -18,6 +18,11 @@ def run(
         ),
     ],
     json: bool,
+    shards: Annotated[
+        int | None,
+        typer.Option(help="Divide each source into so many, measured side by side and merged; one model with --processes N into N."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be measured and what it takes, and do nothing.")] = False,
     **options: Any,
 ) -> None:
     """Measure every layer of one or more models and keep it in a run.
@@ -32,11 +37,19 @@ def run(
 
     `isoscope measure ./bert-base --taps hidden,attention --query-rows 64 --out runs/heads`
 
+    `isoscope measure ./bert-base --data corpus/ --processes 8 --out runs/large`
+
     `isoscope measure model.gguf --data wiki.parquet --column body --shard 1/4 --out runs/part1`
     """
     from isoscope.engine.measure import measure
 
-    results = measure(models, **options)
+    if dry_run:
+        from isoscope.engine.spread import lines_of
+
+        for line in lines_of(models, shards=shards, **options):
+            typer.echo(line)
+        return
+    results = measure(models, shards=shards, **options)
     if json:
         from json import dumps
 

@@ -49,6 +49,16 @@ def _options(
     dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps or xpu; cuda:1 for one of several.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="Threads on the CPU; all of them by default.")] = None,
+    device_map: Annotated[
+        str | None,
+        typer.Option(help="Spread a model that is larger than one device by accelerate: auto, balanced, sequential, or an object in JSON."),
+    ] = None,
+    engine: Annotated[str, typer.Option(help="Who measures: local (processes of this machine) or ray (a cluster).")] = "local",
+    address: Annotated[str | None, typer.Option(help="Of a Ray cluster that is there already; one is started here by default.")] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(help="Cells measured side by side; as many as cores and memory allow by default, 1 where there are few of them."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the sample and of untrained weights.")] = 0,
     shard: Annotated[str, typer.Option(help="Measure only the i-th of k parts of the source (2/4); `isoscope merge` joins them.")] = "1/1",
     sample: Annotated[int, typer.Option(help="Points kept a layer for what needs a second look; 0 for none.")] = 4096,

@@ -27,6 +27,9 @@ def run(
     max_items: Annotated[int | None, typer.Option(help="Documents, clips or images of each model.")] = None,
     threads: Annotated[int | None, typer.Option(help="Threads on the CPU; all of them by default.")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, mps or xpu.")] = None,
+    engine: Annotated[str, typer.Option(help="Who measures: local (processes of this machine) or ray (a cluster).")] = "local",
+    address: Annotated[str | None, typer.Option(help="Of a Ray cluster that is there already; one is started here by default.")] = None,
+    processes: Annotated[int | None, typer.Option(help="Cells measured side by side.")] = None,
     out: Annotated[str | None, typer.Option(help="The run's folder; what it already holds is not computed again. reproduce-PAPER.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
     json: Annotated[bool, typer.Option("--json", help="End with what came of it as JSON.")] = False,
@@ -44,12 +47,16 @@ def run(
 
     `isoscope reproduce godey2024 --models paper --data paper --figure 13`
     """
+    from dataclasses import replace
+
     from isoscope.core.errors import IsoscopeError
+    from isoscope.engine.executor import Engine
     from isoscope.engine.reproduce import options_of, planned, reproduce
     from isoscope.papers import papers
 
     chosen, place = papers[paper], Path(out or f"reproduce-{paper}")
     asked = options_of(models=models, data=data, figure=figure, folder=folder, max_items=max_items, threads=threads, device=device)
+    asked = replace(asked, engine=Engine(engine, address, processes))
     if figure is not None:
         chosen.figure(figure)
     if dry_run:

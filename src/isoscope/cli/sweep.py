@@ -27,12 +27,7 @@ def run(
     delete: Annotated[
         bool, typer.Option("--delete", help="Take what this sweep downloads out of the hub's cache once it is measured.")
     ] = False,
-    processes: Annotated[
-        int | None,
-        typer.Option(
-            help="Checkpoints measured side by side; as many as cores and memory allow by default, 1 where there are few of them."
-        ),
-    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be measured and what it takes, and do nothing.")] = False,
     audit_only: Annotated[bool, typer.Option("--audit-only", help="Measure nothing; say what is wrong with the checkpoints.")] = False,
     json: bool = False,
     **options: Any,
@@ -51,14 +46,20 @@ def run(
 
     `isoscope sweep embedded --out runs/embedded`
     """
-    from isoscope.engine.sweep import audit, sweep_all
+    from isoscope.engine.executor import Engine
+    from isoscope.engine.sweep import audit, sweep_all, sweep_lines
 
     chosen: dict[str, Any] = {"steps": steps, "seeds": seeds, "delete": delete}
     if audit_only:
         said = audit(suites, options["out"], **chosen, **{name: options[name] for name in OF_AN_AUDIT})
         typer.echo(_json({"faults": said}) if json else "\n".join(said) or "Nothing is wrong with these checkpoints.")
         raise typer.Exit(1 if said else 0)
-    results, faults = sweep_all(suites, **chosen, processes=processes, **options)
+    asked = Engine(options.pop("engine"), options.pop("address"), options.pop("processes"))
+    if dry_run:
+        for line in sweep_lines(suites, **chosen, engine=asked, **options):
+            typer.echo(line)
+        return
+    results, faults = sweep_all(suites, **chosen, engine=asked, **options)
     for fault in faults:
         typer.echo(f"isoscope: note: {fault}", err=True)
     typer.echo(_json({"run": str(results.path), "faults": faults, "cells": results.manifests()}) if json else f"{results.path}")

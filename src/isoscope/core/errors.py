@@ -6,8 +6,11 @@ from __future__ import annotations
 class IsoscopeError(Exception):
     """A mistake that the user can mend: one sentence that says what was expected, what was got and what to do.
 
-    The command line prints the sentence and exits with 2; no traceback is shown.
+    The command line prints the sentence and exits with its code; no traceback is shown.
     """
+
+    code = 2
+    """1 where the work was done but for a part."""
 
 
 class IsoscopeWarning(UserWarning):

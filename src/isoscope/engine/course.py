@@ -9,23 +9,26 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
+from isoscope.engine.announce import human
+from isoscope.engine.executor import Engine, Executor
 from isoscope.engine.ledger import Ledger
-from isoscope.engine.measure import Given, cell_identity, measure_model
+from isoscope.engine.measure import Given, cell_identity
 from isoscope.engine.options import Options
+from isoscope.engine.plan import spoken
 from isoscope.engine.progress import Progress
-from isoscope.engine.workers import Task, Workers, cores, gone, how_many
+from isoscope.engine.task import Task
+from isoscope.engine.workers import how_many
 from isoscope.models.audit import Seen, faults, hashes
 from isoscope.models.hub import HubName
 from isoscope.models.reference import ModelReference, resolve, weight
 from isoscope.models.suite import Checkpoint, Suite
 from isoscope.models.suites.hub import commit_of, forget, in_cache, is_missing, is_out_of_reach
-from isoscope.store.cell import key_of
+from isoscope.store.cell import FullDiskError, key_of
 from isoscope.store.run import Run
 
 
@@ -72,24 +75,23 @@ class Course:
     """The way through all checkpoints: fetch (one ahead), measure, delete. Without sources they are loaded and not measured."""
 
     def __init__(
-        self, run: Run, options: Options, given: Given | None, *, delete: bool, progress: Progress, processes: int | None = 1
+        self, run: Run, options: Options, given: Given | None, *, delete: bool, progress: Progress, engine: Engine | None = None
     ) -> None:
         self.run, self.options, self.given, self.delete, self.progress = run, options, given, delete, progress
-        self.processes = processes
+        self.engine = engine or Engine(processes=1)
         self.ledger = Ledger(run.path)
         self.measured = 0
         self.problems: list[str] = []
-        self._finished: list[dict[str, Any]] = []  # manifests of what the run held when it started
+        self._finished: dict[tuple[Any, ...], list[dict[str, Any]]] = {}  # manifests of what the run held when it started, by place
         self._used: list[tuple[Stop, str]] = []  # with the commit
         self._underway: list[Underway] = []
-        self._workers: Workers | None = None
-        self._begun = False
+        self._executor: Executor | None = None
 
     def go(self, suites: list[Suite]) -> None:
         """Measure what is not measured yet."""
         self.run.prepare()
         stops = [Stop(suite, checkpoint) for suite in suites for checkpoint in suite.checkpoints]
-        self._finished = [cell.manifest for cell in self.run.cells()]
+        self._know(self.run)
         left = [stop for stop in stops if not self._is_done(stop)]
         self._used = [(stop, revision) for stop in stops if stop not in left and (revision := self._revision(stop))]
         self.measured = len(stops) - len(left)
@@ -104,17 +106,35 @@ class Course:
                 ended += 1
                 ahead = (time.monotonic() - started) / ended * (len(left) - ended)
                 said = "done" if done else "left out"
-                self.progress.note(f"{stop}: {said}, {ended} of {len(left)}, about {_duration(ahead)} left")
+                self.progress.note(f"{stop}: {said}, {ended} of {len(left)}, about {spoken(ahead)} left")
                 bar.advance()
 
             for stop, future in self._fetched(left):
                 if not self._visit(stop, future, len(left), held):
                     tell(stop, False)
-                while self._underway and (self._workers is None or len(self._underway) >= self._workers.count):
+                while self._underway and (self._executor is None or len(self._underway) >= self._executor.count):
                     tell(*self._collect())
             while self._underway:
                 tell(*self._collect())
             self._clear(keep=None)
+
+    def lines(self, suites: list[Suite]) -> list[str]:
+        """What of each suite is measured and what is left, and how long it takes, as far as finished cells tell."""
+        assert self.given is not None
+        self._know(self.run)
+        lines, left, known = [], 0, [manifest for own in self._finished.values() for manifest in own if "seconds" in manifest]
+        for suite in suites:
+            stops = [Stop(suite, checkpoint) for checkpoint in suite.checkpoints]
+            done = sum(self._is_done(stop) for stop in stops)
+            left += len(stops) - done
+            lines.append(f"{suite.name}: {len(stops):,} checkpoints, {done:,} measured already")
+        total = f"{left:,} cells to measure"
+        if known:
+            seconds = sum(float(one["seconds"]) for one in known) / len(known) * left
+            memory = max(int(one.get("memory", 0)) for one in known)
+            disk = sum(int(file["bytes"]) for one in known for file in one["files"].values()) / len(known) * left
+            total += f", about {spoken(seconds)} by one process, {human(memory)} of memory a process, {human(disk)} on disk"
+        return [*lines, total]
 
     def judge(self, suites: list[Suite]) -> list[str]:
         """What is wrong with the suites; it is kept in the run too."""
@@ -134,12 +154,15 @@ class Course:
             return False
         if self.given is None:
             return True
-        place = {"suite": stop.suite.name, "step": stop.checkpoint.step, "seed": stop.checkpoint.seed}
-        return any(
-            self._same(stop, manifest)
-            for manifest in self._finished
-            if manifest["identity"].get("checkpoint") == place and manifest["columns"]["revision"] == revision
-        )
+        place = (stop.suite.name, stop.checkpoint.step, stop.checkpoint.seed)
+        return any(self._same(stop, manifest) for manifest in self._finished.get(place, []) if manifest["columns"]["revision"] == revision)
+
+    def _know(self, run: Run) -> None:
+        """The checkpoints that a run holds, by their place."""
+        self._finished = {}
+        for cell in run.cells():
+            if place := cell.manifest["identity"].get("checkpoint"):
+                self._finished.setdefault((place["suite"], place["step"], place["seed"]), []).append(cell.manifest)
 
     def _revision(self, stop: Stop) -> str | None:
         return self.ledger.revision(stop.suite, stop.checkpoint)
@@ -182,10 +205,9 @@ class Course:
         seen = Seen(stop.checkpoint.seed, stop.checkpoint.step, fetched.tensors, fetched.matrices)
         if self.given is not None:  # before there is a cell, so that none is without it
             self.ledger.see(stop.suite, stop.checkpoint, reference.revision, seen)
-            if self._workers is None and not self._begun:
-                count = how_many(self.processes, left, weight(reference), self.options, self.given.specs)
-                self._workers = held.enter_context(Workers(count)) if count > 1 else None
-        self._begun = True
+            if self._executor is None:
+                count = 1 if self.engine.far else how_many(self.engine.processes, left, weight(reference), self.options, self.given.specs)
+                self._executor = held.enter_context(self.engine.open(count, self.options, self.given, Progress(quiet=True)))
         self._underway.append(Underway(stop, reference, seen, self._use(reference)))
         return True
 
@@ -197,8 +219,8 @@ class Course:
         self._used.append((one.stop, one.reference.revision))
         try:
             said = one.result.result()
-        except BrokenProcessPool as error:
-            raise gone() from error
+        except FullDiskError:
+            raise
         except IsoscopeError as error:
             # What every checkpoint would say (no such device, data of another kind, a full disk) is said at once.
             if (self.given is not None and not self.measured and not self._one_goes_well()) or is_out_of_reach(error):
@@ -221,11 +243,12 @@ class Course:
             from isoscope.models.load import load
 
             return _at_once(lambda: load(reference, device="cpu", trust_remote_code=o.trust_remote_code, allow_partial=o.allow_partial))
-        if self._workers is not None:
-            alone = dataclasses.replace(o, threads=o.threads or max(1, cores() // self._workers.count))
-            return self._workers.submit(Task(self.run.path, reference, self.given.specs, self.given.column, self.given.models, alone))
-        source = self.given.for_model
-        return _at_once(lambda: measure_model(self.run, reference, source(reference, o), o, Progress(quiet=True)))
+        assert self._executor is not None
+        source = self.given.for_model(reference, o)
+        key = key_of(cell_identity(reference, source, o))
+        if self.run.cell(key, o.keep) is not None:
+            return _at_once(lambda: None)
+        return self._executor.submit(Task(self.run.path, reference, self.given.specs, self.given.column, self.given.models, o, key))
 
     def _leave_out(self, stop: Stop, error: IsoscopeError) -> bool:
         self.problems.append(str(error))
@@ -286,11 +309,3 @@ def _one_bar() -> Iterator[None]:
     finally:
         if not before:
             utils.enable_progress_bars()  # type: ignore[attr-defined]
-
-
-def _duration(seconds: float) -> str:
-    """
-    >>> _duration(42), _duration(600), _duration(9000)
-    ('42 s', '10 min', '2.5 h')
-    """
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

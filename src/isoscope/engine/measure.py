@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.group import UNTRAINED
 from isoscope.core.source import Source
-from isoscope.engine.announce import check_disk, give_back, human
+from isoscope.engine.announce import check_disk, give_back, human, peak_memory
 from isoscope.engine.options import OF_A_MODULE, Options, options_from
 from isoscope.engine.progress import Progress
 from isoscope.engine.results import Results
 from isoscope.engine.rows import tables, unasked
-from isoscope.models.reference import ModelReference, resolve
+from isoscope.models.reference import ModelReference
 from isoscope.sources import open_source
 from isoscope.statistics.kept import Statistics
 from isoscope.store.cell import Cell, key_of, manifest_of, packed
@@ -36,6 +36,10 @@ def measure(
     *,
     column: str | None = None,
     quiet: bool = False,
+    engine: str = "local",
+    address: str | None = None,
+    processes: int | None = None,
+    shards: int | None = None,
     feed: Callable[[Any, Any], object] | None = None,
     blocks: str | None = None,
     name: str | None = None,
@@ -53,6 +57,11 @@ def measure(
         out: the run's folder. What it already holds is not computed again.
         column: the field of a .jsonl or .parquet that holds the text.
         quiet: show no progress.
+        engine: `local`, processes of this machine, or `ray`, a cluster.
+        address: of a Ray cluster that is there already; by default one is started here.
+        processes: how many cells are measured side by side; by default as many as cores and memory allow where there are enough.
+        shards: divide each source into so many, measure them side by side and merge them; a single model with several `processes` is
+            divided into as many.
         feed: of a module, `feed(module, batch)` runs a batch; by default the module is called with it.
         blocks: of a module, the paths of its blocks, as in `layers.*`; by default the largest repeated structure.
         name: of a module, what the table calls it; by default its class.
@@ -62,10 +71,11 @@ def measure(
         The run, open: `.table()` and `.series()`.
     """
     chosen = options_from(options)
+    elsewhere = {"address": address, "processes": processes, "shards": shards, "engine": None if engine == "local" else engine}
     if not isinstance(models, str) and hasattr(models, "named_modules"):
         from isoscope.engine.module_pass import measure_module
 
-        for option in [*options, *(["column"] if column else [])]:
+        for option in [*options, *(["column"] if column else []), *(word for word, value in elsewhere.items() if value is not None)]:
             if option not in OF_A_MODULE:
                 raise IsoscopeError(f"The option {option!r} does not apply to a module: batches are measured as they come, all of them.")
 
@@ -75,27 +85,28 @@ def measure(
     names = [models] if isinstance(models, str) else list(models)
     if not names:
         raise IsoscopeError("Name at least one model: a folder, a .gguf file or a hub id.")
-    progress, run = Progress(quiet=quiet), Run(out)
-    # Every name is looked up before the first model runs, so that a misspelt last one costs nothing.
-    references = [resolve(name, seed=chosen.seed) for name in names]
-    bare = [reference.name.removeprefix(UNTRAINED) for reference in references]
-    given = Given([data] if isinstance(data, str) else list(data), column, bare)
-    sources = [given.for_model(reference, chosen) for reference in references]
-    run.prepare()
-    for reference, source in zip(references, sources, strict=True):
-        measure_model(run, reference, source, chosen, progress)
-    return Results(run.path)
+    from isoscope.engine.spread import UnfinishedError, open_spread
+
+    spread, planned, count = open_spread(names, data, out, chosen, column, Progress(quiet=quiet), engine, address, processes, shards)
+    spread.run.prepare()
+    failures = spread.go(planned, count)
+    if failures:
+        raise failures[0].reason if len(planned) == 1 else UnfinishedError(failures, len(planned))
+    return Results(out)
 
 
-def measure_model(run: Run, reference: ModelReference, source: Source, options: Options, progress: Progress) -> None:
-    """Measure one model into the run, unless it holds it already."""
+def measure_model(run: Run, reference: ModelReference, source: Source, options: Options, progress: Progress, *, part: bool = False) -> None:
+    """Measure one model into the run, unless it holds it already.
+
+    A `part` is a shard that nobody reads before it is merged: it gets no tables, it may be empty, and its model stays for the next one.
+    """
     identity = cell_identity(reference, source, options)
     key = key_of(identity)
     if run.cell(key, options.keep) is not None:
         progress.note(f"{reference.name}: already measured ({key}).")
         return
     with limited_threads(options.threads):
-        _run_cell(run, key, identity, reference, source, options, progress)
+        _run_cell(run, key, identity, reference, source, options, progress, part)
     give_back()
 
 
@@ -170,17 +181,24 @@ def limited_threads(count: int | None) -> Iterator[None]:
 
 
 def _run_cell(
-    run: Run, key: str, identity: dict[str, Any], reference: ModelReference, source: Source, options: Options, progress: Progress
+    run: Run,
+    key: str,
+    identity: dict[str, Any],
+    reference: ModelReference,
+    source: Source,
+    options: Options,
+    progress: Progress,
+    part: bool,
 ) -> None:
     from isoscope.engine.single_pass import Pass
 
     progress.note(f"{reference.name}: loading")
-    one = Pass(reference, source, options)
+    one = Pass(reference, source, options, hold=part)
     resumed = run.load_partial(key)
     if resumed is not None:
         one.resume(*resumed)
     check_disk(run.path, one.disk())
-    for line in one.notes():
+    for line in [] if progress.quiet else one.notes():
         progress.note(f"{reference.name}: {line}")
     started, first = time.monotonic(), one.stream.cursor.measured_tokens
     saved = started
@@ -196,12 +214,12 @@ def _run_cell(
             if time.monotonic() - saved >= options.save_every:
                 run.save_partial(key, asdict(cursor), partial(packed, one.sites))
                 saved = time.monotonic()
-    one.finish()
+    one.finish(empty=part)
     sites, columns, spec = one.sites, one.columns(), one.spec()
     del one
     gc.collect()  # a model and its hooks hold each other, and neither metrics nor the next model should lie beside it
     give_back()
-    cell = finish_cell(run, key, identity, sites, columns, spec, options, progress, time.monotonic() - started)
+    cell = finish_cell(run, key, identity, sites, columns, spec, options, progress, time.monotonic() - started, bare=part)
     kept = sum(file["bytes"] for file in cell.manifest["files"].values())
     progress.note(f"{reference.name}: {spec['tokens']:,} {spec['counted']}, {len(sites)} sites, {human(kept)} kept")
 
@@ -218,8 +236,9 @@ def finish_cell(
     seconds: float,
     *,
     replace: bool = False,
+    bare: bool = False,
 ) -> Cell:
-    """Compute the tables of a cell's statistics and write it."""
+    """Compute the tables of a cell's statistics, unless it is to have none, and write it."""
     spec = spec | {"cell": key}
     with progress.bar(f"{columns['model']}: metrics", len(sites), "sites") as bar:
 
@@ -227,7 +246,8 @@ def finish_cell(
             bar.advance()
             give_back()
 
-        rows, series = tables(sites, columns, spec, layers=identity.get("layers", "all"), progress=step)
-    manifest = manifest_of(identity, columns, spec, options.keep, tried=unasked(), seconds=round(seconds, 1))
+        rows, series = tables({} if bare else sites, columns, spec, layers=identity.get("layers", "all"), progress=step)
+    cost = {"seconds": round(seconds, 1), "memory": peak_memory()}
+    manifest = manifest_of(identity, columns, spec, options.keep, tried=unasked(), **cost)
     arrays = None if options.keep == "rows" else partial(packed, sites, sample=options.keep == "all")
     return run.write(key, manifest, rows, series, arrays, replace=replace)

@@ -46,6 +46,7 @@ class Options:
     batch_size: int = 8
     dtype: str = "float32"
     device: str = "auto"
+    device_map: str | None = None
     threads: int | None = None
     seed: int = 0
     shard: tuple[int, int] = (0, 1)

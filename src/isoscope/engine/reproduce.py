@@ -14,6 +14,7 @@ from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.group import one_checkpoint
 from isoscope.core.paper import CHOICES, Experiment, Paper, PaperFigure
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked
+from isoscope.engine.executor import Engine
 from isoscope.engine.progress import Progress
 from isoscope.engine.results import Results
 from isoscope.metrics import curves
@@ -86,6 +87,8 @@ class Asked:
     figure: str | None = None
     folder: str = MODELS_FOLDER
     options: dict[str, Any] = field(default_factory=dict)
+    engine: Engine = field(default_factory=Engine)
+    """Who measures."""
 
     def __post_init__(self) -> None:
         if self.models not in CHOICES:
@@ -193,7 +196,8 @@ class Work:
 
             def act(own: list[Part] = own, one: Experiment = one, steps: Any = own_steps) -> None:
                 options = self._options(one)
-                processes = options.pop("processes", None)
+                own_count = options.pop("processes", None)
+                engine = self.asked.engine
                 _, faults = sweep_all(
                     [part.what for part in own],
                     data_of(one, self.asked),
@@ -201,7 +205,7 @@ class Work:
                     steps=steps[0],
                     seeds=steps[1],
                     delete=self.asked.models == "paper",
-                    processes=processes,
+                    engine=engine if engine.processes or engine.far else replace(engine, processes=own_count),
                     column=None,
                     quiet=self.progress.quiet,
                     **options,
@@ -213,18 +217,41 @@ class Work:
         return problems
 
     def models(self, parts: list[Part]) -> list[Absent]:
-        """Each model by itself: what one lacks stops no other."""
-        from isoscope.engine.measure import measure
-
+        """The models of one experiment side by side: what one lacks stops no other."""
         problems = []
+        for experiment in dict.fromkeys(part.experiment.name for part in parts):
+            own = [part for part in parts if part.experiment.name == experiment]
+            problems += self._together(own) if self._side_by_side else [one for part in own for one in self._together([part])]
+        return problems
+
+    @property
+    def _side_by_side(self) -> bool:
+        return self.asked.engine.far or (self.asked.engine.processes or 1) > 1
+
+    def _together(self, parts: list[Part]) -> list[Absent]:
+        from isoscope.engine.measure import measure
+        from isoscope.engine.spread import UnfinishedError
+        from isoscope.models.reference import resolve
+
+        options = self._options(parts[0].experiment)
+        options.pop("processes", None)
+        asked = self.asked.engine
+        there, problems = [], []
         for part in parts:
-            options = self._options(part.experiment)
-            options.pop("processes", None)
+            missing = self._tried(part, lambda part=part: resolve(part.what, seed=options.get("seed", 0)))  # type: ignore[misc]
+            problems += missing
+            there += [] if missing else [part]
 
-            def act(part: Part = part, options: dict[str, Any] = options) -> None:
-                measure(part.what, data_of(part.experiment, self.asked), self.run, quiet=self.progress.quiet, **options)
+        def act() -> None:
+            data = data_of(there[0].experiment, self.asked)
+            where: dict[str, Any] = {"engine": asked.name, "address": asked.address, "processes": asked.processes}
+            measure([part.what for part in there], data, self.run, quiet=self.progress.quiet, **where, **options)
 
-            problems += self._tried(part, act)
+        try:
+            problems += self._tried(there[0], act, but=UnfinishedError) if there else []
+        except UnfinishedError as error:
+            reasons = {one.spec: one.reason for one in error.failures}
+            problems += [self._absent(part, reasons[part.what]) for part in there if part.what in reasons]
         return problems
 
     def block(self, parts: list[Part]) -> list[Absent]:
@@ -253,13 +280,18 @@ class Work:
         chosen = experiment.small if self.asked.models == "embedded" else experiment.options
         return dict(chosen) | {name: value for name, value in self.asked.options.items() if value is not None}
 
-    def _tried(self, part: Part, act: Callable[[], None]) -> list[Absent]:
+    def _tried(self, part: Part, act: Callable[[], object], but: type[IsoscopeError] | tuple[()] = ()) -> list[Absent]:
         try:
             act()
+        except but:
+            raise
         except IsoscopeError as error:
-            gated = part.experiment.gated if "paper" in self.asked.data else ""
-            return [Absent(part.what, str(error), gated or part.command)]
+            return [self._absent(part, error)]
         return []
+
+    def _absent(self, part: Part, error: IsoscopeError) -> Absent:
+        gated = part.experiment.gated if "paper" in self.asked.data else ""
+        return Absent(part.what, str(error), gated or part.command)
 
 
 def shown(found: Reproduction) -> list[Shown]:

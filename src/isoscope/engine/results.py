@@ -176,7 +176,7 @@ def merge(runs: list[str | Path], out: str | Path) -> Results:
             manifest = {name: value for name, value in parts[0].manifest.items() if name not in ("format", "key", "files")}
             target.write(parts[0].manifest["key"], manifest, parts[0].rows(), parts[0].series(), None)
         elif target.cell(key) is None:
-            _merge_cells(target, key, sorted(parts, key=lambda cell: tuple(cell.manifest["identity"]["shard"])))
+            merge_shards(target, key, sorted(parts, key=lambda cell: tuple(cell.manifest["identity"]["shard"])))
     return Results(out)
 
 
@@ -193,7 +193,8 @@ def _counted(cell: Cell, what: str) -> int:
     return found
 
 
-def _merge_cells(target: Run, key: str, parts: list[Cell]) -> None:
+def merge_shards(target: Run, key: str, parts: list[Cell], *, keep: str | None = None) -> None:
+    """Merge the shards of one cell, in their order, into the cell of one pass; it keeps as much as they did unless told otherwise."""
     manifests = [cell.manifest for cell in parts]
     first = manifests[0]
     shards = [tuple(manifest["identity"]["shard"]) for manifest in manifests]
@@ -221,8 +222,12 @@ def _merge_cells(target: Run, key: str, parts: list[Cell]) -> None:
         "shard": "1/1",
         "cell": key,
     }
-    keep = "sums" if any(manifest["keep"] == "sums" for manifest in manifests) else "all"
+    keep = keep or ("sums" if any(manifest["keep"] == "sums" for manifest in manifests) else "all")
     rows, series = tables(sites, first["columns"], spec, layers=first["identity"].get("layers", "all"))
     identity, keys = first["identity"] | {"shard": [0, 1]}, [manifest["key"] for manifest in manifests]
-    manifest = manifest_of(identity, first["columns"], spec, keep, tried=unasked(), merged=keys)
-    target.write(key, manifest, rows, series, partial(packed, sites, sample=keep == "all"))
+    cost = {
+        "seconds": round(sum(one.get("seconds", 0.0) for one in manifests), 1),
+        "memory": max(one.get("memory", 0) for one in manifests),
+    }
+    manifest = manifest_of(identity, first["columns"], spec, keep, tried=unasked(), merged=keys, **cost)
+    target.write(key, manifest, rows, series, None if keep == "rows" else partial(packed, sites, sample=keep == "all"))

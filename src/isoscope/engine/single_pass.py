@@ -22,7 +22,8 @@ from isoscope.engine.announce import Plan, SitePlan, forget_peak, give_back, hum
 from isoscope.engine.options import SAMPLE_UP_TO, Options
 from isoscope.engine.sites import Sites
 from isoscope.engine.stream import WINDOW_BATCHES, Cursor, Sequence, Slicer, Stream, batches, frequency_bins, last_parts
-from isoscope.models.load import load
+from isoscope.models.device_map import weight_of
+from isoscope.models.load import LoadedModel, load
 from isoscope.models.piece import Fed
 from isoscope.models.reference import ModelReference
 from isoscope.statistics.kept import Statistics
@@ -38,19 +39,36 @@ PAGE = 1024
 """Numbers of four bytes to a page of memory."""
 
 
+_held: dict[tuple[Any, ...], LoadedModel] = {}
+"""The model that shards of one corpus share in this process; tapped or not it computes the same, so it need not be loaded again."""
+
+
+def _loaded(reference: ModelReference, options: Options, *, hold: bool) -> LoadedModel:
+    """The model, loaded or held; with `hold` it is there for the next shard, and no other is."""
+    chosen: dict[str, Any] = {
+        "dtype": options.dtype,
+        "device": options.device,
+        "trust_remote_code": options.trust_remote_code,
+        "allow_partial": options.allow_partial,
+        "seed": options.seed,
+        "device_map": options.device_map,
+    }
+    key = (reference.weights, *chosen.values())
+    if hold and key in _held:
+        return _held[key]
+    _held.clear()
+    model = load(reference, **chosen)
+    if hold:
+        _held[key] = model
+    return model
+
+
 class Pass:
     """Loads the model, finds its sites with a short first pass, and reduces the rest of the source to their statistics."""
 
-    def __init__(self, reference: ModelReference, source: Source, options: Options) -> None:
+    def __init__(self, reference: ModelReference, source: Source, options: Options, *, hold: bool = False) -> None:
         self.reference, self.source, self.options = reference, source, options
-        self.model = load(
-            reference,
-            dtype=options.dtype,
-            device=options.device,
-            trust_remote_code=options.trust_remote_code,
-            allow_partial=options.allow_partial,
-            seed=options.seed,
-        )
+        self.model = _loaded(reference, options, hold=hold)
         self.reader = self.model.family.reader(self.model, options.seq_len)
         if options.split and self.reader.unit != "tokens":
             raise IsoscopeError(f"--split divides tokens; {reference.name} reads {self.reader.unit}.")
@@ -93,9 +111,9 @@ class Pass:
         inner, outer = (self._table(ask) for ask in (self.model.whole.get_input_embeddings, self.model.whole.get_output_embeddings))
         found: dict[Site, Tensor] = {}
         if inner is not None:
-            found[Site(self._owner(inner), "input_embedding")] = inner.weight
-        if outer is not None and (inner is None or outer.weight.data_ptr() != inner.weight.data_ptr()):
-            found[Site(list(self.taps.tap.stacks)[-1], "output_embedding")] = outer.weight
+            found[Site(self._owner(inner), "input_embedding")] = weight_of(inner)
+        if outer is not None and (inner is None or weight_of(outer).data_ptr() != weight_of(inner).data_ptr()):
+            found[Site(list(self.taps.tap.stacks)[-1], "output_embedding")] = weight_of(outer)
         return {site: table for site, table in found.items() if self.options.wants(site, 0)}
 
     def _table(self, ask: Callable[[], Any]) -> Any:
@@ -146,14 +164,15 @@ class Pass:
         laid = self.slicer.laid(batch, last, self.options.seed, fed.positions)
         self.taps.measure(lambda: self._forward(fed), laid)
 
-    def finish(self) -> None:
-        """The static tables, and the check that every site saw points."""
-        if not self.stream.cursor.measured_tokens:
+    def finish(self, *, empty: bool = False) -> None:
+        """The static tables, and the check that every site saw points, unless there may be none."""
+        if not empty and not self.stream.cursor.measured_tokens:
             if self.options.shard[1] == 1:
                 raise IsoscopeError(f"{self.source.name} gives {self.reference.name} no {self.reader.unit}.")
             i, k = self.options.shard
             raise IsoscopeError(f"Shard {i + 1}/{k} of {self.source.name} holds no items; use fewer shards.")
-        self.taps.check()
+        if not empty:
+            self.taps.check()
         if self.options.shard[0] == 0:
             for site, table in self.static_tables().items():
                 self.sites[site] = self._static(site, table)

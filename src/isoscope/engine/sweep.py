@@ -9,6 +9,7 @@ from typing import Any
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
 from isoscope.engine.course import Course
+from isoscope.engine.executor import Engine
 from isoscope.engine.measure import Given
 from isoscope.engine.options import options_from
 from isoscope.engine.progress import Progress
@@ -29,6 +30,8 @@ def sweep(
     seeds: str | None = None,
     delete: bool = False,
     processes: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
     column: str | None = None,
     quiet: bool = False,
     **options: Any,
@@ -45,6 +48,8 @@ def sweep(
         delete: take a checkpoint that this sweep downloaded out of the hub's cache once it is measured.
         processes: how many checkpoints are measured side by side; by default as many as cores and memory allow where there are enough
             checkpoints and no accelerator.
+        engine: `local`, processes of this machine, or `ray`, a cluster.
+        address: of a Ray cluster that is there already; by default one is started here.
         column: the field of a .jsonl or .parquet that holds the text.
         quiet: show no progress.
         options: as `isoscope.measure` takes them; `taps` is hidden and attention.
@@ -52,8 +57,9 @@ def sweep(
     Returns:
         The run, open. Its `audit.json` holds what was found wrong.
     """
+    asked = Engine(engine, address, processes)
     results, faults = sweep_all(
-        suites, data, out, steps=steps, seeds=seeds, delete=delete, processes=processes, column=column, quiet=quiet, **options
+        suites, data, out, steps=steps, seeds=seeds, delete=delete, engine=asked, column=column, quiet=quiet, **options
     )
     for fault in faults:
         warnings.warn(fault, IsoscopeWarning, stacklevel=2)
@@ -68,7 +74,7 @@ def sweep_all(
     steps: str | None,
     seeds: str | None,
     delete: bool,
-    processes: int | None,
+    engine: Engine,
     column: str | None,
     quiet: bool,
     **options: Any,
@@ -77,13 +83,35 @@ def sweep_all(
     chosen = options_from({"taps": TAPS} | options)
     found = open_suites(_words(suites), steps, seeds)
     given = Given(_words(data), column, [suite.name for suite in found])
-    course = Course(Run(out), chosen, given, delete=delete, progress=Progress(quiet=quiet), processes=processes)
+    engine.check(given.specs)
+    course = Course(Run(out), chosen, given, delete=delete, progress=Progress(quiet=quiet), engine=engine)
     course.go(found)
     faults = course.judge(found)
     if not course.measured:
         raise IsoscopeError(f"No checkpoint could be measured: {course.problems[0]}")
     _dynamics(course.run)
     return Results(out), faults
+
+
+def sweep_lines(
+    suites: str | Iterable[str],
+    data: str | Iterable[str],
+    out: str | Path,
+    *,
+    steps: str | None,
+    seeds: str | None,
+    delete: bool,
+    engine: Engine,
+    column: str | None,
+    quiet: bool,
+    **options: Any,
+) -> list[str]:
+    """The plan of a sweep in lines: what of each suite is measured and what is left; nothing is loaded, downloaded or written."""
+    chosen = options_from({"taps": TAPS} | options)
+    found = open_suites(_words(suites), steps, seeds)
+    given = Given(_words(data), column, [suite.name for suite in found])
+    engine.check(given.specs)
+    return Course(Run(out), chosen, given, delete=delete, progress=Progress(quiet=quiet), engine=engine).lines(found)
 
 
 def audit(

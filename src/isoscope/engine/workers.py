@@ -1,4 +1,4 @@
-"""Processes that measure checkpoints side by side, each with its share of the threads."""
+"""Processes of this machine that measure side by side, each with its share of the threads and one model in memory."""
 
 from __future__ import annotations
 
@@ -7,22 +7,19 @@ import multiprocessing
 import os
 import signal
 import threading
-import warnings
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections import deque
+from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
+from multiprocessing.context import SpawnContext
 from types import TracebackType
 
-from isoscope.core.errors import IsoscopeError, IsoscopeWarning
+from isoscope.core.errors import IsoscopeError
 from isoscope.engine.announce import available_memory
-from isoscope.engine.measure import Given, measure_model
+from isoscope.engine.executor import cores, oom_kills, shared
 from isoscope.engine.options import Options
-from isoscope.engine.progress import Progress
-from isoscope.models.reference import ModelReference
-from isoscope.store.run import Run
+from isoscope.engine.task import LostError, Task, out_of_memory, recorded
 
 EACH = 4
 """Checkpoints that a process must have to measure before it earns the seconds in which it starts."""
@@ -30,11 +27,6 @@ ROOM = 1 << 30
 """Bytes that a process takes before it holds a model: libraries, and statistics of a small one."""
 COPIES = 4
 """Times its weights that a process may take while it measures: loaded, read, and statistics of all layers."""
-
-
-def cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def how_many(asked: int | None, left: int, weights: int, options: Options, data: tuple[str, ...]) -> int:
@@ -62,16 +54,14 @@ def _has_accelerator(device: str) -> bool:
     return device != "auto" or bool(torch.accelerator.is_available())
 
 
-@dataclass(frozen=True)
-class Task:
-    """One checkpoint to be measured into a run, in words that another process understands."""
+@dataclass
+class Slot:
+    """A place for one process; where it ends by itself, another takes its place and no other process is touched."""
 
-    run: Path
-    reference: ModelReference
-    data: tuple[str, ...]
-    column: str | None
-    models: tuple[str, ...]
-    options: Options
+    pool: ProcessPoolExecutor
+    weights: str = ""
+    """What the model is that its process holds."""
+    busy: bool = False
 
 
 class Workers:
@@ -79,29 +69,78 @@ class Workers:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        context = multiprocessing.get_context("spawn")
-        reader, self._lifeline = context.Pipe(duplex=False)
-        self._pool = ProcessPoolExecutor(count, context, initializer=_start, initargs=(reader,))
+        self._context: SpawnContext = multiprocessing.get_context("spawn")
+        self._reader, self._lifeline = self._context.Pipe(duplex=False)
+        self._slots = [Slot(self._process()) for _ in range(count)]
+        self._waiting: deque[tuple[Task, Future[list[str]]]] = deque()
+        self._lock = threading.RLock()
+        self._closed = False
+
+    def _process(self) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(1, self._context, initializer=_start, initargs=(self._reader,))
 
     def __enter__(self) -> Workers:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        with self._lock:
+            self._closed = True
+            self._waiting.clear()
         if kind is not None:  # what is under way is resumed by the next call; nobody waits for it
             self._lifeline.close()
-        self._pool.shutdown(cancel_futures=True)
+        for slot in self._slots:
+            slot.pool.shutdown(cancel_futures=True)
 
     def submit(self, task: Task) -> Future[list[str]]:
-        """Measure a checkpoint; the future holds what was warned of."""
-        try:
-            return self._pool.submit(_measure, task)
-        except BrokenProcessPool as error:
-            raise gone() from error
+        """Measure a cell in the first process that is free, if there are several in the one that holds its model."""
+        outer: Future[list[str]] = Future()
+        with self._lock:
+            if self._closed:
+                outer.set_exception(CancelledError())
+                return outer
+            self._waiting.append((replace(task, options=shared(task.options, self.count)), outer))
+            self._begin()
+        return outer
+
+    def _begin(self) -> None:
+        """Give what waits to those who are free."""
+        while self._waiting and (free := [slot for slot in self._slots if not slot.busy]):
+            task, outer = self._waiting.popleft()
+            weights = task.reference.weights
+            slot = min(free, key=lambda one: (one.weights != weights, bool(one.weights)))
+            slot.weights, slot.busy = weights, True
+            killed = oom_kills()
+            try:
+                inner = slot.pool.submit(recorded, task)
+            except BrokenProcessPool:  # it ended while it was idle
+                slot.pool.shutdown(wait=False)
+                slot.pool = self._process()
+                inner = slot.pool.submit(recorded, task)
+            inner.add_done_callback(lambda done, one=(slot, task, outer, killed): self._ended(done, *one))  # type: ignore[misc]
+
+    def _ended(self, inner: Future[list[str]], slot: Slot, task: Task, outer: Future[list[str]], killed: int) -> None:
+        error = None if inner.cancelled() else inner.exception()
+        lost = isinstance(error, BrokenProcessPool)
+        with self._lock:
+            if lost and not self._closed:
+                slot.pool.shutdown(wait=False)
+                slot.pool, slot.weights = self._process(), ""
+            slot.busy = False
+        if inner.cancelled():
+            outer.set_exception(CancelledError())
+        elif lost:
+            outer.set_exception(out_of_memory(task.reference.name) if oom_kills() > killed else gone())
+        elif error is not None:
+            outer.set_exception(error)
+        else:
+            outer.set_result(inner.result())
+        with self._lock:
+            self._begin()
 
 
-def gone() -> IsoscopeError:
+def gone() -> LostError:
     """What to say where a process ended by itself."""
-    return IsoscopeError(
+    return LostError(
         "A process that was measuring has ended by itself, as it does when memory runs out; the same command goes on, with "
         "--processes 1 in less memory."
     )
@@ -115,17 +154,3 @@ def _start(lifeline: Connection) -> None:
     import transformers  # noqa: F401
 
     gc.freeze()
-
-
-@lru_cache(maxsize=1)
-def _given(data: tuple[str, ...], column: str | None, models: tuple[str, ...]) -> Given:
-    return Given(list(data), column, list(models))
-
-
-def _measure(task: Task) -> list[str]:
-    given = _given(task.data, task.column, task.models)
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always", IsoscopeWarning)
-        source = given.for_model(task.reference, task.options)
-        measure_model(Run(task.run), task.reference, source, task.options, Progress(quiet=True))
-    return [str(one.message) for one in found if issubclass(one.category, IsoscopeWarning)]

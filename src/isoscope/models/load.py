@@ -16,6 +16,7 @@ from torch import nn
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning, nearest
 from isoscope.core.group import UNTRAINED
 from isoscope.models.architectures import register
+from isoscope.models.device_map import entrance, spread_over
 from isoscope.models.family import Family, family_of
 from isoscope.models.formats.gguf import check_gguf
 from isoscope.models.formats.pickles import check_archive
@@ -95,6 +96,7 @@ def load(
     trust_remote_code: bool | Collection[str] = False,
     allow_partial: bool = False,
     seed: int = 0,
+    device_map: str | None = None,
 ) -> LoadedModel:
     """Load a model and its tokenizer; weights that are missing, left over or do not fit are named and refused.
 
@@ -102,7 +104,7 @@ def load(
     """
     if dtype not in DTYPES:
         raise IsoscopeError(f"--dtype must be one of {', '.join(DTYPES)}; got {dtype!r}{nearest(dtype, list(DTYPES)) or '.'}")
-    place = pick_device(device)
+    place, spread = pick_device(device), {} if device_map is None else spread_over(device_map)
     source = _source(reference, trust_remote_code)
     if _brings_code(reference):
         _say(f"{reference.name} brings its own code, and it is run.")
@@ -119,14 +121,18 @@ def load(
             model = model.to(DTYPES[dtype])
         else:
             taken = {"config": config, "dtype": DTYPES[dtype], "output_loading_info": True, "ignore_mismatched_sizes": True}
-            model, report = _filled(kind, reference, taken, source)
+            model, report = _filled(kind, reference, taken | spread, source)
             misfit = _misfit(model, report)
         processor = family.processor(reference.folder, config, source)
     if misfit and not allow_partial:
         raise IsoscopeError(f"The weights of {reference.spec} do not fit its architecture: {misfit}. To go on, say --allow-partial.")
     if misfit:
         _say(f"the weights of {reference.name} do not fit its architecture: {misfit}.")
-    model.eval().to(place)
+    model.eval()
+    if spread and not reference.untrained:
+        place = entrance(model)
+    else:
+        model.to(place)
     return LoadedModel(reference, model, model.base_model, processor, family, place)
 
 

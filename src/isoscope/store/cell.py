@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -215,8 +216,12 @@ def writing(act: Callable[[], None], where: Path) -> None:
         raise
 
 
-def _full(where: Path) -> IsoscopeError:
-    return IsoscopeError(
+class FullDiskError(IsoscopeError):
+    """No cell can be written any more, whichever it is."""
+
+
+def _full(where: Path) -> FullDiskError:
+    return FullDiskError(
         f"The disk that holds {where} is full; finished cells are kept: "
         "free some space (or keep less with --keep rows) and run the same command again."
     )
@@ -235,21 +240,45 @@ def write_cell(
 
     A cell that is there already stays, unless it kept less or is to be replaced; then it stays until the new one is on the disk.
     """
-    temporary, aside = (folder.with_name(f".{folder.name}.{os.getpid()}{end}") for end in ("", ".old"))
 
-    def act() -> None:
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
+    def fill(temporary: Path) -> None:
         rows.to_parquet(temporary / ROWS, index=False)
         series.to_parquet(temporary / SERIES, index=False)
         if arrays is not None:
             write_tensors(arrays, temporary / STATISTICS)
         files = {path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)} for path in sorted(temporary.iterdir())}
         (temporary / MANIFEST).write_text(sealed({"format": FORMAT, **manifest, "files": files}), "utf-8")
+
+    return _put(folder, fill, manifest["keep"], replace=replace)
+
+
+def receive_cell(folder: Path, files: dict[str, np.ndarray]) -> Cell:
+    """Write a cell that was made elsewhere, from the bytes of its files; what differs from its manifest is refused."""
+    manifest = json.loads(files[MANIFEST].tobytes())
+    for name, entry in manifest["files"].items():
+        if name not in (ROWS, SERIES, STATISTICS) or name not in files or hashlib.sha256(files[name].data).hexdigest() != entry["sha256"]:
+            raise IsoscopeError(f"{name} of {folder.name} was damaged on its way; run the same command again.")
+
+    def fill(temporary: Path) -> None:
+        for name in (*manifest["files"], MANIFEST):
+            (temporary / name).write_bytes(files[name].data)
+
+    return _put(folder, fill, manifest["keep"])
+
+
+def _put(folder: Path, fill: Callable[[Path], None], keep: str, *, replace: bool = False) -> Cell:
+    """Have a folder filled under another name and rename it."""
+    temporary, aside = (folder.with_name(f".{folder.name}.{os.getpid()}{end}") for end in ("", ".old"))
+
+    def act() -> None:
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        fill(temporary)
         for path in temporary.iterdir():
             flush(path)
-        if folder.exists() and (replace or not ((folder / MANIFEST).exists() and Cell(folder).keeps(manifest["keep"]))):
-            folder.rename(aside)
+        if folder.exists() and (replace or not ((folder / MANIFEST).exists() and Cell(folder).keeps(keep))):
+            with contextlib.suppress(FileNotFoundError):  # another process may be replacing it too
+                folder.rename(aside)
         try:
             temporary.rename(folder)
         except OSError:

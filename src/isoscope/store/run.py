@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.store.cell import MANIFEST, Cell, flush, write_cell, writing
+from isoscope.store.cell import MANIFEST, Cell, flush, receive_cell, write_cell, writing
 from isoscope.store.tensors import Arrays, write_tensors
 
 
@@ -74,6 +74,11 @@ class Run:
         cell = write_cell(self.path / "cells" / key, {"key": key, **manifest}, rows, series, arrays, replace=replace)
         self._partial(key).unlink(missing_ok=True)
         return cell
+
+    def receive(self, key: str, files: dict[str, np.ndarray]) -> Cell:
+        """Finish a cell that was made elsewhere, from the bytes of its files."""
+        writing(lambda: (self.path / "cells").mkdir(parents=True, exist_ok=True), self.path)
+        return receive_cell(self.path / "cells" / key, files)
 
     def _partial(self, key: str) -> Path:
         return self.path / "partial" / f"{key}.safetensors"

@@ -1,0 +1,211 @@
+"""The same cells by one process, by two and by a cluster: equal tables, whoever computed; shards merge by themselves."""
+
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import isoscope
+from isoscope.engine.executor import Here, Patient
+from isoscope.engine.measure import Given
+from isoscope.engine.options import Options
+from isoscope.engine.progress import Progress
+from isoscope.store.run import Run
+from tests.cli.calling import isoscope as call
+from tests.engine.test_runs import equal as nearly
+from tests.models.suite_hub import suite
+
+FEW = {"seq_len": 32, "sample": 0, "layers": "1", "threads": 1, "quiet": True}
+ORDER = ["model", "seed", "step", "stack", "kind", "layer", "head", "policy", "metric"]
+
+
+def same(one, two, tolerance=1e-9):
+    """Two tables with the same rows in any order, equal to 1e-9."""
+    one, two = (frame.sort_values(ORDER).reset_index(drop=True) for frame in (one, two))
+    assert one[[*ORDER, "n", "d"]].equals(two[[*ORDER, "n", "d"]])
+    for column in ("value", "low", "high", "null"):
+        np.testing.assert_allclose(one[column], two[column], rtol=tolerance, atol=tolerance)
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory, texts):
+    path = tmp_path_factory.mktemp("text") / "few.txt"
+    path.write_text("\n\n".join(texts.read_text("utf-8").split("\n\n")[:10]), "utf-8")
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def berts(tmp_path_factory):
+    return suite(tmp_path_factory.mktemp("berts") / "berts", "bert", [0, 2, 4, 6], [0, 1])
+
+
+@pytest.fixture(scope="module")
+def expected(berts, text, tmp_path_factory):
+    return isoscope.sweep(str(berts), text, tmp_path_factory.mktemp("one") / "run", processes=1, **FEW).table()
+
+
+def test_two_processes_give_the_table_of_one(berts, text, expected, tmp_path):
+    same(expected, isoscope.sweep(str(berts), text, tmp_path / "run", processes=2, **FEW).table())
+
+
+@pytest.fixture
+def three_nodes(monkeypatch):
+    """A cluster of three simulated nodes, each with a process of its own for its part of Ray."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    small = {"num_cpus": 1, "object_store_memory": 80 << 20, "memory": 4 << 30, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=small)
+    others = [cluster.add_node(**small) for _ in range(2)]
+    ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
+    yield cluster, others
+    ray.shutdown()
+    cluster.shutdown()
+
+
+@pytest.mark.slow
+def test_a_cluster_of_three_nodes_gives_the_table_of_one_process_though_a_node_is_lost(three_nodes, berts, text, expected, tmp_path):
+    import ray
+
+    cluster, others = three_nodes
+    same(expected, isoscope.sweep(str(berts), text, tmp_path / "all", engine="ray", **FEW).table())
+
+    def lose() -> None:
+        while not list((tmp_path / "lost").glob("cells/[!.]*/manifest.json")):
+            time.sleep(0.01)
+        cluster.remove_node(others[0], allow_graceful=False)
+
+    losing = threading.Thread(target=lose)
+    losing.start()
+    same(expected, isoscope.sweep(str(berts), text, tmp_path / "lost", engine="ray", **FEW).table())
+    losing.join()
+    assert sum(node["Alive"] for node in ray.nodes()) == 2
+    nearly(
+        isoscope.measure(str(berts / "seed-0" / "step-2"), text, tmp_path / "whole", **FEW).table(),
+        isoscope.measure(str(berts / "seed-0" / "step-2"), text, tmp_path / "shards", engine="ray", shards=3, **FEW).table(),
+    )
+
+
+@pytest.mark.slow
+def test_a_cluster_that_is_started_here_and_ends_with_the_command(berts, text, expected, tmp_path):
+    import ray
+
+    found = isoscope.sweep(str(berts), text, tmp_path / "run", seeds="0", steps="0,2", engine="ray", processes=1, **FEW)
+    same(expected.query("seed == 0 and step in (0, 2) and metric == 'mean_cosine'"), found.table("mean_cosine"))
+    assert not ray.is_initialized()
+
+
+def test_models_and_shards_side_by_side_give_the_table_of_one_process(small_models, texts, tmp_path):
+    few = {"layers": "1", "sample": 64, "quiet": True, "threads": 1}
+    models = [str(small_models("bert")), str(small_models("gpt2"))]
+    one = isoscope.measure(models, str(texts), tmp_path / "one", processes=1, **few)
+    two = isoscope.measure(models, str(texts), tmp_path / "two", processes=2, shards=2, **few)
+    nearly(one.table(), two.table(), columns=("value", "low", "high"))
+    assert {one["key"] for one in one.manifests()} == {two["key"] for two in two.manifests()}
+    assert not Run(tmp_path / "two" / "parts").cells()
+
+
+@pytest.mark.parametrize("keep", ["rows", "sums"])
+def test_shards_that_hold_nothing_and_a_run_that_keeps_less(small_models, tmp_path, keep):
+    """Three documents and one sequence of tokens: two of the three shards are empty, and the table is that of one pass."""
+    short = tmp_path / "short.txt"
+    short.write_text("the of and to a in\n\nthat is was it for with\n\nas his on be at by", "utf-8")
+    few = {"max_tokens": 4, "keep": keep, "quiet": True, "threads": 1}
+    model = str(small_models("gpt2"))
+    whole = isoscope.measure(model, str(short), tmp_path / "whole", **few)
+    parts = isoscope.measure(model, str(short), tmp_path / "parts", shards=3, processes=1, **few)
+    nearly(whole.table(), parts.table())
+    assert parts.manifests()[0]["keep"] == keep
+
+
+def test_shards_of_a_command_that_was_stopped_are_not_measured_again(small_models, texts, tmp_path, monkeypatch):
+    from isoscope.engine import task
+
+    measure_model, seen = task.measure_model, []
+
+    def stopped(run, reference, source, options, *given, **more):
+        seen.append(options.shard)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        measure_model(run, reference, source, options, *given, **more)
+
+    monkeypatch.setattr(task, "measure_model", stopped)
+    few = {"layers": "1", "sample": 0, "shards": 3, "processes": 1, "quiet": True}
+    with pytest.raises(KeyboardInterrupt):
+        isoscope.measure(str(small_models("bert")), str(texts), tmp_path / "run", **few)
+    results = isoscope.measure(str(small_models("bert")), str(texts), tmp_path / "run", **few)
+    assert seen == [(0, 3), (1, 3), (1, 3), (2, 3)]
+    assert len(results.manifests()) == 1
+
+
+def test_a_plan_says_what_there_is_to_do_and_does_nothing(small_models, berts, texts, text, tmp_path):
+    model, other = str(small_models("bert")), str(small_models("gpt2"))
+    options = ["--data", texts, "--out", tmp_path / "run", "--layers", 1, "--sample", 0, "--max-items", 40]
+    side = ["--shards", 4, "--processes", 2, "--dry-run"]
+    said = call("measure", model, other, *options, *side).worked().out.splitlines()
+    assert said[0].startswith("small-bert: 4 shards of paragraphs.txt, 40 items, ")
+    assert said[2] == "8 of 8 cells to measure, 2 at a time"
+    assert not (tmp_path / "run").exists()
+    call("measure", model, *options, "-q").worked()
+    said = call("measure", model, other, *options, *side).worked().out.splitlines()
+    assert "measured already" in said[0]
+    assert "on disk" in said[1]
+    assert said[2].startswith("4 of 8 cells to measure, 2 at a time")
+    swept = call("sweep", berts, "--data", text, "--out", tmp_path / "sweep", "--dry-run").worked().out.splitlines()
+    assert swept == ["berts: 8 checkpoints, 0 measured already", "8 cells to measure"]
+
+
+def test_what_cannot_be_asked_for_is_said(small_models, tmp_path, monkeypatch):
+    model, out = small_models("bert"), ["--out", tmp_path / "run"]
+    call("measure", model, "--engine", "rya", *out).refused("--engine takes local or ray; got 'rya', did you mean ray?")
+    call("measure", model, "--address", "auto", *out).refused("--address is of a Ray cluster; add --engine ray")
+    call("measure", model, "--shards", 0, *out).refused("--shards takes 1 or more; got 0")
+    call("measure", model, "--shards", 2, "--shard", "1/2", *out).refused("name one of the two")
+    call("measure", model, "--engine", "ray", "--data", "-", *out).refused("Standard input is here and not on the nodes")
+    call("measure", model, "--device-map", "atuo", "-q", *out).refused("--device-map takes auto", "did you mean auto?")
+    monkeypatch.setitem(sys.modules, "ray", None)
+    call("measure", model, "--engine", "ray", *out).refused("--engine ray needs Ray; pip install 'isoscope[ray]'")
+
+
+DISK = '{"model.embed_tokens": "cpu", "model.layers.0": "cpu", "model.layers.1": "disk", "model.layers.2": "disk", "model.norm": "cpu", \
+"model.rotary_emb": "cpu", "lm_head": "disk"}'
+
+
+@pytest.mark.parametrize("spread", ["auto", DISK])
+def test_a_model_that_is_spread_over_memory_and_disk_gives_the_table_of_one_device(small_models, texts, tmp_path, spread):
+    few = {"sample": 0, "quiet": True, "threads": 1, "max_tokens": 300}
+    model = str(small_models("llama"))
+    one = isoscope.measure(model, str(texts), tmp_path / "one", **few)
+    two = isoscope.measure(model, str(texts), tmp_path / "two", device_map=spread, **few)
+    same(one.table(), two.table())
+
+
+def test_memory_that_runs_out_is_tried_once_more_with_half_the_batch(small_models, texts, tmp_path, monkeypatch):
+    from isoscope.engine import task
+
+    measure_model, seen = task.measure_model, []
+
+    def hungry(run, reference, source, options, *given, **more):
+        seen.append(options.batch_size)
+        if options.batch_size > limit:
+            raise MemoryError
+        measure_model(run, reference, source, options, *given, **more)
+
+    monkeypatch.setattr(task, "measure_model", hungry)
+    few = {"layers": "1", "sample": 0, "quiet": True, "batch_size": 8}
+    limit = 4
+    assert len(isoscope.measure(str(small_models("bert")), str(texts), tmp_path / "run", **few).manifests()) == 1
+    assert seen == [8, 4]
+    limit = 2
+    with pytest.raises(isoscope.IsoscopeError, match="small-gpt2 needs more memory than there is"):
+        isoscope.measure(str(small_models("gpt2")), str(texts), tmp_path / "run", **few)
+    assert seen == [8, 4, 8, 4]
+
+
+def test_this_process_is_an_executor_too():
+    with Patient(Here(Given(["embedded"], None, []), Progress(quiet=True))) as executor:
+        assert executor.count == 1
+    assert Options(device_map="auto").identity() == Options().identity()
