@@ -16,7 +16,7 @@ from typing import Any
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
 from isoscope.engine.announce import human
 from isoscope.engine.executor import Engine, Executor
-from isoscope.engine.ledger import Ledger
+from isoscope.engine.ledger import Ledger, stamp_of
 from isoscope.engine.measure import Given, cell_identity
 from isoscope.engine.options import Options
 from isoscope.engine.plan import spoken
@@ -28,7 +28,7 @@ from isoscope.models.hub import HubName
 from isoscope.models.reference import ModelReference, resolve, weight
 from isoscope.models.suite import Checkpoint, Suite
 from isoscope.models.suites.hub import commit_of, forget, in_cache, is_missing, is_out_of_reach
-from isoscope.store.cell import FullDiskError, key_of
+from isoscope.store.cell import KEPT, FullDiskError, key_of
 from isoscope.store.run import Run
 
 
@@ -59,6 +59,8 @@ class Fetched:
     reference: ModelReference
     tensors: str
     matrices: str
+    stamp: str
+    """Of a local one how its files looked before they were read."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class Underway:
     stop: Stop
     reference: ModelReference
     seen: Seen
+    stamp: str
     result: Future[list[str]]
 
 
@@ -92,8 +95,10 @@ class Course:
         self.run.prepare()
         stops = [Stop(suite, checkpoint) for suite in suites for checkpoint in suite.checkpoints]
         self._know(self.run)
-        left = [stop for stop in stops if not self._is_done(stop)]
-        self._used = [(stop, revision) for stop in stops if stop not in left and (revision := self._revision(stop))]
+        done = [self._is_done(stop) for stop in stops]
+        left = [stop for stop, there in zip(stops, done, strict=True) if not there]
+        used = [stop for stop, there in zip(stops, done, strict=True) if there and self.delete]
+        self._used = [(stop, revision) for stop in used if (revision := self._revision(stop))]
         self.measured = len(stops) - len(left)
         if self.measured:
             self.progress.note(f"{self.measured} of {len(stops)} checkpoints are measured already.")
@@ -146,11 +151,10 @@ class Course:
         return said
 
     def _is_done(self, stop: Stop) -> bool:
-        """Whether a checkpoint of the hub was measured with these options, so that it need not be downloaded; of others the key says it."""
-        if stop.hub is None:
-            return False
-        revision = self._revision(stop)
-        if revision is None or (commit_of(stop.hub) or revision) != revision:
+        """Whether a checkpoint was measured with these options, so that it need not be downloaded, nor read while its files look alike."""
+        hub = stop.hub
+        revision = self.ledger.revision(stop.suite, stop.checkpoint, None if hub else stamp_of(stop.checkpoint.spec))
+        if revision is None or (hub is not None and (commit_of(hub) or revision) != revision):
             return False
         if self.given is None:
             return True
@@ -175,7 +179,8 @@ class Course:
         weights, family = manifest["identity"]["weights"], manifest["columns"]["family"]
         known = stop.named(ModelReference(stop.checkpoint.spec, "", Path(), None, False, manifest["columns"]["revision"], weights))
         source = self.given.of_modality(stop.suite.name, families()[family].source)
-        return self.run.cell(key_of(cell_identity(known, source, self.options)), self.options.keep) is not None
+        same = manifest["key"] == key_of(cell_identity(known, source, self.options))
+        return same and KEPT.index(manifest["keep"]) >= KEPT.index(self.options.keep)
 
     def _fetched(self, stops: list[Stop]) -> Iterator[tuple[Stop, Future[Fetched]]]:
         """Each checkpoint once it is here, the next one on its way; between two nothing is on its way, and what was used may go."""
@@ -204,11 +209,11 @@ class Course:
         reference = stop.named(fetched.reference)
         seen = Seen(stop.checkpoint.seed, stop.checkpoint.step, fetched.tensors, fetched.matrices)
         if self.given is not None:  # before there is a cell, so that none is without it
-            self.ledger.see(stop.suite, stop.checkpoint, reference.revision, seen)
+            self.ledger.see(stop.suite, stop.checkpoint, reference.revision, seen, fetched.stamp)
             if self._executor is None:
                 count = 1 if self.engine.far else how_many(self.engine.processes, left, weight(reference), self.options, self.given.specs)
                 self._executor = held.enter_context(self.engine.open(count, self.options, self.given, Progress(quiet=True)))
-        self._underway.append(Underway(stop, reference, seen, self._use(reference)))
+        self._underway.append(Underway(stop, reference, seen, fetched.stamp, self._use(reference)))
         return True
 
     def _collect(self) -> tuple[Stop, bool]:
@@ -228,7 +233,7 @@ class Course:
             return one.stop, self._leave_out(one.stop, error)
         for text in said:
             warnings.warn(text, IsoscopeWarning, stacklevel=2)
-        self.ledger.see(one.stop.suite, one.stop.checkpoint, one.reference.revision, one.seen)
+        self.ledger.see(one.stop.suite, one.stop.checkpoint, one.reference.revision, one.seen, one.stamp)
         self.measured += 1
         return one.stop, True
 
@@ -267,8 +272,9 @@ class Course:
 
 
 def _fetch(checkpoint: Checkpoint) -> Fetched:
+    stamp = stamp_of(checkpoint.spec)
     reference = resolve(checkpoint.spec)
-    return Fetched(reference, *((reference.weights,) * 2 if reference.gguf else hashes(reference.folder)))
+    return Fetched(reference, *((reference.weights,) * 2 if reference.gguf else hashes(reference.folder)), stamp)
 
 
 def _at_once(act: Callable[[], object]) -> Future[list[str]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +16,45 @@ from isoscope.models.suite import Checkpoint, Suite
 from isoscope.store.cell import flush, writing
 
 AUDIT = "audit.json"
+JOURNAL = "audit.jsonl"
 
 
-@dataclass(frozen=True)
 class Ledger:
-    """`audit.json` of a run; read and written whole each time, so that a process that is killed loses nothing."""
+    """`audit.jsonl` of a run, to which a line is added for each thing seen, and `audit.json`, which says it all at the end.
 
-    run: Path
+    Lines are only ever added, each by one write: a process that is killed loses nothing, two that write one run lose nothing of each
+    other's, and twenty thousand checkpoints cost twenty thousand lines.
+    """
+
+    def __init__(self, run: Path) -> None:
+        self.run = run
+        self._known: dict[str, Any] | None = None
+        self._read_to = 0
 
     @property
     def path(self) -> Path:
-        """Where it lies."""
+        """Where the summary lies."""
         return self.run / AUDIT
+
+    @property
+    def journal(self) -> Path:
+        """Where the lines lie."""
+        return self.run / JOURNAL
 
     def read(self) -> dict[str, Any]:
         """`suites`: by name, `checkpoints` and `faults`; `downloaded`: what may be deleted again."""
+        if self._known is None:
+            self._known = self._summary()
+        if self.journal.exists():
+            with self.journal.open("rb") as file:
+                file.seek(self._read_to)
+                whole = file.read().rpartition(b"\n")[0]  # a line without an end is being written, or was when its process was killed
+            self._read_to += len(whole)
+            for line in whole.splitlines():
+                self._apply(self._known, line)
+        return self._known
+
+    def _summary(self) -> dict[str, Any]:
         if not self.path.exists():
             return {"suites": {}, "downloaded": []}
         try:
@@ -39,6 +64,33 @@ class Ledger:
         if not _is_ledger(found):
             raise IsoscopeError(f"{self.path} is damaged; delete it and run again.")
         return found
+
+    def _apply(self, known: dict[str, Any], line: bytes) -> None:
+        """Take a line into account; one that was cut off by a kill, or is not of this form, says nothing: it is seen again."""
+        try:
+            said = json.loads(line) if line.strip() else {}
+        except (ValueError, RecursionError):
+            return
+        name, place, claimed = (said.get(key) if isinstance(said, dict) else None for key in ("suite", "place", "claimed"))
+        if isinstance(name, str) and isinstance(place, str) and _is_seen(said.get("seen")):
+            mine = known["suites"].setdefault(name, {"checkpoints": {}, "faults": []})
+            mine["checkpoints"][place] = said["seen"]
+        elif isinstance(claimed, str) and claimed not in known["downloaded"]:
+            known["downloaded"].append(claimed)
+        elif isinstance(said, dict) and "released" in said:
+            known["downloaded"] = [one for one in known["downloaded"] if one != said["released"]]
+
+    def _say(self, said: dict[str, Any]) -> None:
+        line = f"\n{json.dumps(said, ensure_ascii=False)}\n".encode()  # begins a line of its own, should the last have no end
+
+        def act() -> None:
+            handle = os.open(self.journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            try:
+                os.write(handle, line)
+            finally:
+                os.close(handle)
+
+        writing(act, self.run)
 
     def _write(self, found: dict[str, Any]) -> None:
         temporary = self.path.with_suffix(f".{os.getpid()}.tmp")
@@ -53,23 +105,27 @@ class Ledger:
         finally:
             temporary.unlink(missing_ok=True)
 
-    def see(self, suite: Suite, checkpoint: Checkpoint, revision: str, seen: Seen) -> None:
-        """Remember what a checkpoint is."""
-        found = self.read()
-        mine = found["suites"].setdefault(suite.name, {"checkpoints": {}, "faults": []})
-        mine["checkpoints"][_place(seen)] = {"spec": checkpoint.spec, "revision": revision, **asdict(seen)}
-        self._write(found)
+    def _entry(self, suite: Suite, one: Seen | Checkpoint) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = self.read()["suites"].get(suite.name, {}).get("checkpoints", {}).get(_place(one))
+        return found
+
+    def see(self, suite: Suite, checkpoint: Checkpoint, revision: str, seen: Seen, stamp: str = "") -> None:
+        """Remember what a checkpoint is, and of a local one how its files looked."""
+        entry = {"spec": checkpoint.spec, "revision": revision, **asdict(seen), "stamp": stamp}
+        if self._entry(suite, seen) != entry:
+            self._say({"suite": suite.name, "place": _place(seen), "seen": entry})
 
     def seen(self, suite: Suite) -> list[Seen]:
         """What is remembered of the suite's checkpoints."""
-        kept = self.read()["suites"].get(suite.name, {}).get("checkpoints", {})
-        found = [kept.get(_place(one)) for one in suite.checkpoints]
+        found = [self._entry(suite, one) for one in suite.checkpoints]
         return [Seen(**{name: one[name] for name in Seen.__dataclass_fields__}) for one in found if one]
 
-    def revision(self, suite: Suite, checkpoint: Checkpoint) -> str | None:
-        """The revision that was seen of a checkpoint, unless there was a problem with it."""
-        one = self.read()["suites"].get(suite.name, {}).get("checkpoints", {}).get(_place(checkpoint))
-        return str(one["revision"]) if one and not one["problem"] and one["spec"] == checkpoint.spec else None
+    def revision(self, suite: Suite, checkpoint: Checkpoint, stamp: str | None = None) -> str | None:
+        """The revision that was seen of a checkpoint, unless there was a problem with it or its files look different now."""
+        one = self._entry(suite, checkpoint)
+        if not one or one["problem"] or one["spec"] != checkpoint.spec or (stamp is not None and one.get("stamp") != stamp):
+            return None
+        return str(one["revision"])
 
     def judge(self, suite: Suite, faults: list[str]) -> None:
         """Remember what is wrong with a suite."""
@@ -79,38 +135,49 @@ class Ledger:
 
     def claim(self, spec: str) -> None:
         """Say that a checkpoint is about to be downloaded, and was not there before."""
-        found = self.read()
-        if spec not in found["downloaded"]:
-            self._write(found | {"downloaded": [*found["downloaded"], spec]})
+        if not self.claimed(spec):
+            self._say({"claimed": spec})
 
     def release(self, spec: str) -> None:
         """Say that it was deleted."""
-        found = self.read()
-        self._write(found | {"downloaded": [one for one in found["downloaded"] if one != spec]})
+        self._say({"released": spec})
 
     def claimed(self, spec: str) -> bool:
         """Whether a checkpoint was downloaded by a sweep into this run."""
         return spec in self.read()["downloaded"]
 
 
+def _words(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _is_seen(one: Any) -> bool:
+    """Whether something has the form of what is remembered of a checkpoint."""
+    if not isinstance(one, dict) or not {*Seen.__dataclass_fields__, "spec", "revision"} <= one.keys():
+        return False
+    seed, step, *texts = (one[name] for name in ("seed", "step", "tensors", "matrices", "problem", "spec", "revision"))
+    return isinstance(seed, int | None) and isinstance(step, int) and _words(texts)
+
+
 def _is_ledger(found: Any) -> bool:
     """Whether something has the form of what was written."""
 
-    def words(value: Any) -> bool:
-        return isinstance(value, list) and all(isinstance(one, str) for one in value)
-
-    def seen(one: Any) -> bool:
-        if not isinstance(one, dict) or not {*Seen.__dataclass_fields__, "spec", "revision"} <= one.keys():
-            return False
-        seed, step, *texts = (one[name] for name in ("seed", "step", "tensors", "matrices", "problem", "spec", "revision"))
-        return isinstance(seed, int | None) and isinstance(step, int) and words(texts)
-
     def suite(one: Any) -> bool:
-        form = isinstance(one, dict) and isinstance(one.get("checkpoints"), dict) and words(one.get("faults"))
-        return form and all(map(seen, one["checkpoints"].values()))
+        form = isinstance(one, dict) and isinstance(one.get("checkpoints"), dict) and _words(one.get("faults"))
+        return form and all(map(_is_seen, one["checkpoints"].values()))
 
-    form = isinstance(found, dict) and isinstance(found.get("suites"), dict) and words(found.get("downloaded"))
+    form = isinstance(found, dict) and isinstance(found.get("suites"), dict) and _words(found.get("downloaded"))
     return form and all(map(suite, found["suites"].values()))
+
+
+def stamp_of(spec: str) -> str:
+    """How the files of a local checkpoint look: names, sizes and times. While it is the same they need not be read again."""
+    root = Path(spec).expanduser()
+    if not root.exists():
+        return ""
+    paths = [Path(folder) / name for folder, _, names in os.walk(root) for name in names] if root.is_dir() else [root]
+    looks = sorted((str(path), found.st_size, found.st_mtime_ns) for path in paths for found in [path.stat()])
+    return hashlib.sha256(repr(looks).encode()).hexdigest()[:24]
 
 
 def _place(one: Seen | Checkpoint) -> str:

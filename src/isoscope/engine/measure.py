@@ -91,7 +91,8 @@ def measure(
     spread.run.prepare()
     failures = spread.go(planned, count)
     if failures:
-        raise failures[0].reason if len(planned) == 1 else UnfinishedError(failures, len(planned))
+        alike = len(failures) == len(planned) and len({str(one.reason) for one in failures}) == 1
+        raise failures[0].reason if alike else UnfinishedError(failures, len(planned))
     return Results(out)
 
 

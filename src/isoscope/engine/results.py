@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked
@@ -15,7 +16,7 @@ from isoscope.metrics import curves, metrics, profiles, registry
 from isoscope.statistics.association import OUTCOME, PREDICTORS, associations
 from isoscope.statistics.kept import Clouds, Statistics, merged
 from isoscope.statistics.profile import Profile
-from isoscope.store.cell import Cell, key_of, manifest_of, packed
+from isoscope.store.cell import Cell, as_arrow, framed, key_of, manifest_of, packed
 from isoscope.store.run import Run
 
 
@@ -38,7 +39,7 @@ class Results:
             if name not in known and name not in found:
                 raise IsoscopeError(f"There is no metric called {name!r}{nearest(name, known) or '; see `isoscope list metrics`.'}")
         computed = [name for name in wanted if name in known] if wanted is not None else unasked()
-        frame = stacked([self._rows(cell, computed, strict=wanted is not None) for cell in self.run.cells()], TABLE_COLUMNS)
+        frame = framed([self._arrow_rows(cell, computed, strict=wanted is not None) for cell in self.run.cells()], TABLE_COLUMNS)
         if wanted is not None:
             frame = frame[frame["metric"].isin(wanted)]
         if policy is not None:
@@ -49,6 +50,17 @@ class Results:
                 )
             frame = frame[frame["policy"] == policy]
         return frame.reset_index(drop=True)
+
+    def _arrow_rows(self, cell: Cell, names: list[str], *, strict: bool) -> pa.Table:
+        """The rows of a cell; they become a frame by themselves only where some are to be added."""
+        rows = cell.arrow_rows()
+        there = set(rows["metric"].unique().to_pylist())
+        if all(name in there for name in names) or not (strict or self._may_add(cell, [name for name in names if name not in there])):
+            return rows
+        return as_arrow(self._rows(cell, names, strict=strict), TABLE_COLUMNS)
+
+    def _may_add(self, cell: Cell, absent: list[str]) -> bool:
+        return cell.has_statistics and any(name not in cell.manifest.get("tried", []) for name in absent)
 
     def _rows(self, cell: Cell, names: list[str], *, strict: bool) -> pd.DataFrame:
         rows = cell.rows()
@@ -72,7 +84,7 @@ class Results:
         """What is not one number: spectra, histograms, shares of dimensions; those on request only where they are named."""
         wanted = [name] if isinstance(name, str) else name
         if wanted is None:
-            return stacked([cell.series() for cell in self.run.cells()], SERIES_COLUMNS)
+            return framed([cell.arrow_series() for cell in self.run.cells()], SERIES_COLUMNS)
         known = [entry.name for entry in curves()]
         found = {str(name) for cell in self.run.cells() if _is_experiment(cell) for name in cell.series()["name"].unique()}
         for one in wanted:
@@ -172,9 +184,8 @@ def merge(runs: list[str | Path], out: str | Path) -> Results:
         whole.setdefault(key_of(cell.manifest["identity"] | {"shard": [0, 1]}), []).append(cell)
     target = Run(out)
     for key, parts in whole.items():
-        if _is_experiment(parts[0]):
-            manifest = {name: value for name, value in parts[0].manifest.items() if name not in ("format", "key", "files")}
-            target.write(parts[0].manifest["key"], manifest, parts[0].rows(), parts[0].series(), None)
+        if _is_experiment(parts[0]) or (len(parts) == 1 and parts[0].manifest["key"] == key):
+            target.adopt(parts[0])  # there is nothing to merge it with
         elif target.cell(key) is None:
             merge_shards(target, key, sorted(parts, key=lambda cell: tuple(cell.manifest["identity"]["shard"])))
     return Results(out)

@@ -11,16 +11,19 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from isoscope.core.bounded import parse_json, read_text, regular_size
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.core.version import __version__
 from isoscope.statistics.kept import Statistics, from_state, state_of
 from isoscope.store.tensors import Arrays, write_tensors
@@ -134,18 +137,18 @@ class Cell:
 
     folder: Path
 
-    @property
+    @cached_property
     def manifest(self) -> dict[str, Any]:
-        """What determined the cell, what it was measured on, and the hash of each of its files."""
+        """What determined the cell, what it was measured on, and the hash of each of its files; read once."""
         try:
             regular_size(self.folder / MANIFEST)
             found = parse_json(read_text(self.folder / MANIFEST))
         except (OSError, ValueError) as error:
-            raise self._damaged(MANIFEST, getattr(error, "strerror", None) or str(error)) from error
+            raise self.damaged(MANIFEST, getattr(error, "strerror", None) or str(error)) from error
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise IsoscopeError(f"{self.folder} was written in another format; delete that folder and run again.")
         if wrong := mistake_in(found, self.folder.name):
-            raise self._damaged(MANIFEST, wrong)
+            raise self.damaged(MANIFEST, wrong)
         return found
 
     def check(self) -> Cell:
@@ -159,24 +162,38 @@ class Cell:
             try:
                 there = regular_size(self.folder / name)
             except OSError as error:
-                raise self._damaged(name, error.strerror or str(error)) from error
+                raise self.damaged(name, error.strerror or str(error)) from error
             written = entry.get("bytes") if isinstance(entry, dict) else None
             if there != written:
-                raise self._damaged(name, f"{there} bytes, and {written} were written")
+                raise self.damaged(name, f"{there} bytes, and {written} were written")
         return self
 
     def keeps(self, keep: str) -> bool:
         """Whether it kept `rows`, `sums` or `all`, or more."""
         return KEPT.index(self.manifest["keep"]) >= KEPT.index(keep)
 
-    def _damaged(self, name: str, reason: str) -> IsoscopeError:
+    def damaged(self, name: str, reason: str) -> IsoscopeError:
+        """What to say of a file that is not as it was written."""
         return IsoscopeError(f"{self.folder / name} is damaged ({reason.rstrip('.')}); delete {self.folder} and run again.")
 
     def _parquet(self, name: str, columns: dict[str, str]) -> pd.DataFrame:
+        return framed([self._arrow(name, columns)], columns)
+
+    def _arrow(self, name: str, columns: dict[str, str]) -> pa.Table:
+        """A table as Arrow has it: thousands of them are put together before one frame is made."""
         try:
-            return pd.read_parquet(self.folder / name)[list(columns)].astype(columns)
-        except (OSError, ValueError, KeyError, TypeError, OverflowError, NotImplementedError, MemoryError) as error:
-            raise self._damaged(name, (str(error) or type(error).__name__).splitlines()[0].rpartition(": ")[2]) from error
+            with pq.ParquetFile(self.folder / name) as file:
+                return file.read(list(columns)).select(list(columns)).cast(_schema(tuple(columns.items())))
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, NotImplementedError, MemoryError, pa.ArrowException) as error:
+            raise self.damaged(name, (str(error).splitlines() or [type(error).__name__])[0].rpartition(": ")[2]) from error
+
+    def arrow_rows(self) -> pa.Table:
+        """The numbers of the cell, before they are a frame."""
+        return self._arrow(ROWS, TABLE_COLUMNS)
+
+    def arrow_series(self) -> pa.Table:
+        """What is not one number, before it is a frame."""
+        return self._arrow(SERIES, SERIES_COLUMNS)
 
     def rows(self) -> pd.DataFrame:
         """The numbers of the cell."""
@@ -199,7 +216,28 @@ class Cell:
         try:
             return unpack(load_file(self.folder / STATISTICS))
         except (OSError, SafetensorError, KeyError, ValueError, IndexError, TypeError, OverflowError, MemoryError) as error:
-            raise self._damaged(STATISTICS, str(error)) from error
+            raise self.damaged(STATISTICS, str(error)) from error
+
+
+@lru_cache
+def _schema(columns: tuple[tuple[str, str], ...]) -> pa.Schema:
+    kinds = {"string": pa.large_string(), "Int64": pa.int64(), "float64": pa.float64()}
+    return pa.schema([(name, kinds[kind]) for name, kind in columns])
+
+
+def framed(tables: list[pa.Table], columns: dict[str, str]) -> pd.DataFrame:
+    """Tables one below the other as one frame with these columns and types."""
+    if not tables:
+        return tidy([], columns)
+    types = {pa.int64(): pd.Int64Dtype(), pa.large_string(): pd.StringDtype()}
+    whole = pa.concat_tables(tables).replace_schema_metadata(None)
+    found: pd.DataFrame = whole.to_pandas(types_mapper=types.get)
+    return found.astype(columns)
+
+
+def as_arrow(frame: pd.DataFrame, columns: dict[str, str]) -> pa.Table:
+    """A frame as a table that goes with those of cells."""
+    return pa.Table.from_pandas(frame[list(columns)], preserve_index=False).cast(_schema(tuple(columns.items())))
 
 
 def writing(act: Callable[[], None], where: Path) -> None:
@@ -250,6 +288,19 @@ def write_cell(
         (temporary / MANIFEST).write_text(sealed({"format": FORMAT, **manifest, "files": files}), "utf-8")
 
     return _put(folder, fill, manifest["keep"], replace=replace)
+
+
+def copy_cell(folder: Path, cell: Cell) -> Cell:
+    """The same cell in another run; what is not as it was written is not copied."""
+
+    def fill(temporary: Path) -> None:
+        for name, entry in cell.manifest["files"].items():
+            shutil.copyfile(cell.folder / name, temporary / name)
+            if sha256(temporary / name) != entry.get("sha256"):
+                raise cell.damaged(name, "its hash is not that of what was written")
+        shutil.copyfile(cell.folder / MANIFEST, temporary / MANIFEST)
+
+    return _put(folder, fill, cell.manifest["keep"])
 
 
 def receive_cell(folder: Path, files: dict[str, np.ndarray]) -> Cell:

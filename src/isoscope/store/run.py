@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.store.cell import MANIFEST, Cell, flush, receive_cell, write_cell, writing
+from isoscope.store.cell import MANIFEST, Cell, copy_cell, flush, receive_cell, write_cell, writing
 from isoscope.store.tensors import Arrays, write_tensors
 
 
@@ -21,6 +21,7 @@ class Run:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        self._known: dict[str, tuple[tuple[int, int], Cell]] = {}  # what was read of cells, while their manifests look the same
 
     @classmethod
     def existing(cls, path: str | Path) -> Run:
@@ -54,10 +55,19 @@ class Run:
     def cells(self) -> list[Cell]:
         """Every finished cell, in the order in which they were finished. A folder without a manifest is not one."""
         folder = self.path / "cells"
-        if not folder.is_dir():
-            return []
-        paths = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".") and (path / MANIFEST).exists()]
-        return sorted((Cell(path).check() for path in paths), key=lambda cell: str(cell.manifest.get("created", "")))
+        known, self._known = self._known, {}
+        try:
+            names = sorted(entry.name for entry in os.scandir(folder) if not entry.name.startswith("."))
+        except (FileNotFoundError, NotADirectoryError):
+            names = []
+        for name in names:
+            try:
+                looks = os.stat(f"{folder}/{name}/{MANIFEST}")
+            except OSError:
+                continue  # not finished, or taken away by another process
+            at = looks.st_mtime_ns, looks.st_ino
+            self._known[name] = known[name] if name in known and known[name][0] == at else (at, Cell(folder / name).check())
+        return sorted((cell for _, cell in self._known.values()), key=lambda cell: str(cell.manifest.get("created", "")))
 
     def write(
         self,
@@ -79,6 +89,11 @@ class Run:
         """Finish a cell that was made elsewhere, from the bytes of its files."""
         writing(lambda: (self.path / "cells").mkdir(parents=True, exist_ok=True), self.path)
         return receive_cell(self.path / "cells" / key, files)
+
+    def adopt(self, cell: Cell) -> Cell:
+        """Have a finished cell of another run, as it is."""
+        writing(lambda: (self.path / "cells").mkdir(parents=True, exist_ok=True), self.path)
+        return copy_cell(self.path / "cells" / str(cell.manifest["key"]), cell)
 
     def _partial(self, key: str) -> Path:
         return self.path / "partial" / f"{key}.safetensors"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from dataclasses import dataclass
@@ -132,7 +133,8 @@ def _remove_older(run: Run, key: str, model: str, keys: set[str]) -> None:
         made_of = set(identity["cells"])
         if keys & made_of or not made_of <= there:
             hidden = cell.folder.with_name(f".{cell.folder.name}.old")
-            cell.folder.rename(hidden)
+            with contextlib.suppress(FileNotFoundError):  # another process may be at the same
+                cell.folder.rename(hidden)
             shutil.rmtree(hidden, ignore_errors=True)
 
 
