@@ -121,12 +121,18 @@ class Given:
         shared = [spec for spec in specs if spec.partition("=")[0] not in self.named] or ["embedded"]
         self.shared = sorted(shared, key=lambda spec: spec == "embedded")  # what comes with isoscope is of every modality: last
         self._opened: dict[tuple[str, str], Source] = {}
+        self._modalities: dict[tuple[bytes, bool] | None, str] = {}
 
     def for_model(self, reference: ModelReference, options: Options) -> Source:
         """The source of a model: the one named for it, or the first of its modality."""
         from isoscope.models.load import family_for
 
-        return self.of_modality(reference.name, family_for(reference, trust_remote_code=options.trust_remote_code).source)
+        config = reference.folder / "config.json"
+        alike = None if reference.gguf or reference.whisper or not config.is_file() else (config.read_bytes(), options.trust_remote_code)
+        modality = self._modalities.get(alike) or family_for(reference, trust_remote_code=options.trust_remote_code).source
+        if alike is not None:  # checkpoints of one training have one configuration
+            self._modalities[alike] = modality
+        return self.of_modality(reference.name, modality)
 
     def of_modality(self, model: str, modality: str) -> Source:
         """The source of a model of this name, which reads this modality."""
