@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ class Ledger:
         self.run = run
         self._known: dict[str, Any] | None = None
         self._read_to = 0
+        self._journal = str(run / JOURNAL)
 
     @property
     def path(self) -> Path:
@@ -45,7 +47,7 @@ class Ledger:
         """`suites`: by name, `checkpoints` and `faults`; `downloaded`: what may be deleted again."""
         if self._known is None:
             self._known = self._summary()
-        if self.journal.exists():
+        if _size(self._journal) > self._read_to + 1:  # a line ends with a byte that the next one is read from
             with self.journal.open("rb") as file:
                 file.seek(self._read_to)
                 whole = file.read().rpartition(b"\n")[0]  # a line without an end is being written, or was when its process was killed
@@ -172,12 +174,34 @@ def _is_ledger(found: Any) -> bool:
 
 def stamp_of(spec: str) -> str:
     """How the files of a local checkpoint look: names, sizes and times. While it is the same they need not be read again."""
-    root = Path(spec).expanduser()
-    if not root.exists():
+    root = os.path.expanduser(spec)
+    try:
+        looks = sorted(_looks(root))
+    except OSError:
         return ""
-    paths = [Path(folder) / name for folder, _, names in os.walk(root) for name in names] if root.is_dir() else [root]
-    looks = sorted((str(path), found.st_size, found.st_mtime_ns) for path in paths for found in [path.stat()])
     return hashlib.sha256(repr(looks).encode()).hexdigest()[:24]
+
+
+def _looks(path: str) -> Iterator[tuple[str, int, int]]:
+    """Strings and not paths: there may be a hundred thousand."""
+    if not os.path.isdir(path):
+        found = os.stat(path)
+        yield path, found.st_size, found.st_mtime_ns
+        return
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _looks(entry.path)
+            else:
+                found = entry.stat()
+                yield entry.path, found.st_size, found.st_mtime_ns
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
 
 
 def _place(one: Seen | Checkpoint) -> str:

@@ -183,7 +183,7 @@ class Cell:
         """A table as Arrow has it: thousands of them are put together before one frame is made."""
         try:
             with pq.ParquetFile(self.folder / name) as file:
-                return file.read(list(columns)).select(list(columns)).cast(_schema(tuple(columns.items())))
+                return file.read(list(columns), use_threads=False).select(list(columns)).cast(_schema(tuple(columns.items())))
         except (OSError, ValueError, KeyError, TypeError, OverflowError, NotImplementedError, MemoryError, pa.ArrowException) as error:
             raise self.damaged(name, (str(error).splitlines() or [type(error).__name__])[0].rpartition(": ")[2]) from error
 
