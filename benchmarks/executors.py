@@ -1,6 +1,6 @@
 """How much faster a sweep is by two processes and by Ray than by one: the same checkpoints, by turns.
 
-python benchmarks/executors.py [--checkpoints 24] [--repeats 3]
+python benchmarks/executors.py [--checkpoints 24] [--repeats 3] [--tokens 8192]
 
 Start-up is aside: each way first measures a few checkpoints that are not counted, and its time is that of the last cells, from the
 manifests: from the moment when all processes have finished one cell to the end of the last.
@@ -58,7 +58,7 @@ def main() -> None:
     words = argparse.ArgumentParser()
     words.add_argument("--checkpoints", type=int, default=24)
     words.add_argument("--repeats", type=int, default=3)
-    words.add_argument("--items", type=int, default=32)
+    words.add_argument("--tokens", type=int, default=8192)
     asked = words.parse_args()
     two = min(2, cores())
     found: dict[str, list[float]] = {name: [] for name in ways(two)}
@@ -67,7 +67,7 @@ def main() -> None:
         for repeat in range(asked.repeats):
             for name, way in ways(two).items():
                 out = Path(place) / f"{name}-{repeat}"
-                given = {"max_items": asked.items, "sample": 256, "taps": "hidden", "keep": "rows", "quiet": True}
+                given = {"max_tokens": asked.tokens, "sample": 256, "taps": "hidden", "keep": "rows", "quiet": True}
                 isoscope.sweep(str(root), "embedded", out, **given, **way)
                 found[name].append(seconds(out, two if name in ASKED else 1))
                 print(f"repeat {repeat + 1}, {name}: {found[name][-1]:.2f} s a cell", flush=True)
