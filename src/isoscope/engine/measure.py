@@ -121,7 +121,7 @@ class Given:
         shared = [spec for spec in specs if spec.partition("=")[0] not in self.named] or ["embedded"]
         self.shared = sorted(shared, key=lambda spec: spec == "embedded")  # what comes with isoscope is of every modality: last
         self._opened: dict[tuple[str, str], Source] = {}
-        self._modalities: dict[tuple[bytes, bool] | None, str] = {}
+        self._modalities: dict[tuple[bytes, bool | tuple[str, ...]] | None, str] = {}
 
     def for_model(self, reference: ModelReference, options: Options) -> Source:
         """The source of a model: the one named for it, or the first of its modality."""
