@@ -214,9 +214,12 @@ def test_nan_names_its_site_and_count_and_what_was_finished_stays(model_copy, gp
 
     folder, out = model_copy(weights=spoil), tmp_path / "run"
     words = ("--data", paragraphs, "--out", out, "-q", "--threads", "1", "--layers", "0,2")
-    isoscope("measure", gpt2, folder, bert, *words).refused("spoilt gives NaN or infinity at encoder.hidden.2: ", " of ", "vectors")
+    answer = isoscope("measure", gpt2, folder, bert, *words)
+    assert (answer.code, answer.out, answer.err.count("\n")) == (1, "", 1)
+    assert "1 of 3 models were not measured; the same command tries them again." in answer.err
+    assert "spoilt gives NaN or infinity at encoder.hidden.2: 32 of 32 special vectors of one batch." in answer.err
     rows = json.loads(isoscope("table", out, "--metric", "mean_cosine", "--policy", "all", "--json").worked().out)
-    assert {(row["model"], row["layer"]) for row in rows} == {("small-gpt2", 0), ("small-gpt2", 2)}
+    assert {(row["model"], row["layer"]) for row in rows} == {(name, layer) for name in ("small-gpt2", "small-bert") for layer in (0, 2)}
     assert all(-1 <= row["value"] <= 1 for row in rows)
     again = isoscope("measure", gpt2, "--data", paragraphs, "--out", out, "--layers", "0,2").worked()
     assert "small-gpt2: already measured" in again.err

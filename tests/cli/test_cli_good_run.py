@@ -152,7 +152,9 @@ def test_odd_names_are_printed_as_they_are(tmp_path, model_copy, paragraphs):
     assert [row["model"] for row in rows] == [folder.name]
     assert json.loads(rows[0]["spec"])["data"] == text.name
     assert csv(isoscope("table", out, "--metric", "mean_norm", "--policy", "all"))["model"].tolist() == [folder.name]
-    isoscope("measure", folder, "--data", text, "--out", out, "--seq-len", "99", *FAST).refused(f"{folder.name} takes at most 64 tokens")
+    isoscope("measure", folder, "--data", text, "--out", out, "--seq-len", "99", *FAST).refused(
+        f"{folder.name.replace(chr(10), ' ')} takes at most 64 tokens"
+    )
 
 
 @pytest.mark.parametrize("verb", [("table",), ("measure", "--data"), ("embeddings",), ("measure",)])

@@ -46,6 +46,7 @@ def expected(berts, text, tmp_path_factory):
     return isoscope.sweep(str(berts), text, tmp_path_factory.mktemp("one") / "run", processes=1, **FEW).table()
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_table_of_one(berts, text, expected, tmp_path):
     same(expected, isoscope.sweep(str(berts), text, tmp_path / "run", processes=2, **FEW).table())
 

@@ -200,7 +200,7 @@ def test_sinks_are_split_off_by_their_norm(small_models, texts, tmp_path):
     assert at.loc["sink", "value"] > 10 * at.loc["body-no-sink", "value"]
 
 
-@pytest.mark.parametrize("times", [3, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.slow)])
 def test_killed_at_random_instants(times, small_models, texts, tmp_path):
     """kill -9 whenever it likes; then the same command gives the table of an undisturbed run."""
     folder, out = str(small_models("bert")), tmp_path / "run"

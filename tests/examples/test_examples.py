@@ -154,6 +154,7 @@ def test_measure_sentence_transformer(tmp_path, minilm):
     assert values[6] < 0.1  # the last layer was trained to tell sentences apart
 
 
+@pytest.mark.slow
 def test_measure_sentence_transformer_in_the_older_layout(tmp_path, small_models):
     model = small_models("bert")
     _, *rows = (line.split() for line in run("measure_sentence_transformer", tmp_path, sentence_transformer(model, tmp_path / "older")))

@@ -158,8 +158,9 @@ def test_ranges_longer_than_any_list():
 def test_a_shard_that_does_not_say_what_it_measured(seeds, tmp_path):
     import shutil
 
-    from isoscope.engine.results import merge
+    from isoscope.engine.results import merge_shards
     from isoscope.store.cell import sealed
+    from isoscope.store.run import Run
 
     shutil.copytree(seeds / "run", tmp_path / "run")
     (path,) = (tmp_path / "run").glob("cells/*/manifest.json")
@@ -167,4 +168,4 @@ def test_a_shard_that_does_not_say_what_it_measured(seeds, tmp_path):
     del manifest["spec"]["documents"]
     path.write_text(sealed(manifest))
     with pytest.raises(IsoscopeError, match="does not say how many documents it measured; delete"):
-        merge([tmp_path / "run"], tmp_path / "merged")
+        merge_shards(Run(tmp_path / "merged"), "key", Run(tmp_path / "run").cells())

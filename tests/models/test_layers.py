@@ -112,6 +112,7 @@ def test_minilm_on_the_embedded_text(minilm, tmp_path):
 
 
 @pytest.mark.models
+@pytest.mark.slow
 def test_smollm2_on_the_embedded_text(smollm2, tmp_path):
     """A real decoder with massive activations, from a GGUF file: each layer within 1e-5 of brute force."""
     compare(

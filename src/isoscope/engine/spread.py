@@ -44,8 +44,8 @@ class UnfinishedError(IsoscopeError):
     code = 1
 
     def __init__(self, failures: list[Failure], asked: int) -> None:
-        listed = "\n".join(f"  {one.spec}: {one.reason}" for one in failures)
-        super().__init__(f"{len(failures)} of {asked} models were not measured; the same command tries them again:\n{listed}")
+        listed = " ".join(f"{one.spec}: {one.reason}" for one in failures)
+        super().__init__(f"{len(failures)} of {asked} models were not measured; the same command tries them again. {listed}")
         self.failures = failures
 
 
