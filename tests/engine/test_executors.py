@@ -4,7 +4,6 @@ import sys
 import threading
 import time
 
-import numpy as np
 import pytest
 
 import isoscope
@@ -14,57 +13,13 @@ from isoscope.engine.options import Options
 from isoscope.engine.progress import Progress
 from isoscope.store.run import Run
 from tests.cli.calling import isoscope as call
+from tests.engine.sweeps import FEW, same
 from tests.engine.test_runs import equal as nearly
-from tests.models.suite_hub import suite
-
-FEW = {"seq_len": 32, "sample": 0, "layers": "1", "threads": 1, "quiet": True}
-ORDER = ["model", "seed", "step", "stack", "kind", "layer", "head", "policy", "metric"]
-
-
-def same(one, two, tolerance=1e-9):
-    """Two tables with the same rows in any order, equal to 1e-9."""
-    one, two = (frame.sort_values(ORDER).reset_index(drop=True) for frame in (one, two))
-    assert one[[*ORDER, "n", "d"]].equals(two[[*ORDER, "n", "d"]])
-    for column in ("value", "low", "high", "null"):
-        np.testing.assert_allclose(one[column], two[column], rtol=tolerance, atol=tolerance)
-
-
-@pytest.fixture(scope="module")
-def text(tmp_path_factory, texts):
-    path = tmp_path_factory.mktemp("text") / "few.txt"
-    path.write_text("\n\n".join(texts.read_text("utf-8").split("\n\n")[:10]), "utf-8")
-    return str(path)
-
-
-@pytest.fixture(scope="module")
-def berts(tmp_path_factory):
-    return suite(tmp_path_factory.mktemp("berts") / "berts", "bert", [0, 2, 4, 6], [0, 1])
-
-
-@pytest.fixture(scope="module")
-def expected(berts, text, tmp_path_factory):
-    return isoscope.sweep(str(berts), text, tmp_path_factory.mktemp("one") / "run", processes=1, **FEW).table()
 
 
 @pytest.mark.slow
 def test_two_processes_give_the_table_of_one(berts, text, expected, tmp_path):
     same(expected, isoscope.sweep(str(berts), text, tmp_path / "run", processes=2, **FEW).table())
-
-
-@pytest.fixture
-def three_nodes(monkeypatch):
-    """A cluster of three simulated nodes, each with a process of its own for its part of Ray."""
-    import ray
-    from ray.cluster_utils import Cluster
-
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    small = {"num_cpus": 1, "object_store_memory": 80 << 20, "memory": 4 << 30, "include_dashboard": False}
-    cluster = Cluster(initialize_head=True, head_node_args=small)
-    others = [cluster.add_node(**small) for _ in range(2)]
-    ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
-    yield cluster, others
-    ray.shutdown()
-    cluster.shutdown()
 
 
 @pytest.mark.slow

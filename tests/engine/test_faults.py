@@ -22,7 +22,7 @@ from isoscope.store.cell import receive_cell
 from isoscope.store.run import Run
 from tests.cli.calling import command
 from tests.cli.calling import isoscope as call
-from tests.engine.test_executors import FEW, berts, expected, same, text, three_nodes  # noqa: F401
+from tests.engine.sweeps import FEW, same
 
 WORDS = ["--seq-len", 32, "--sample", 0, "--layers", 1, "--threads", 1, "-q"]
 
@@ -49,7 +49,7 @@ def wait_for(done, seconds=120):
 
 
 @pytest.mark.slow
-def test_a_process_that_is_killed_is_replaced_and_its_cell_measured_by_another(berts, text, expected, tmp_path):  # noqa: F811
+def test_a_process_that_is_killed_is_replaced_and_its_cell_measured_by_another(berts, text, expected, tmp_path):
     killed = []
 
     def kill():
@@ -125,7 +125,7 @@ def test_what_failed_is_listed_and_the_same_command_goes_on(small_models, texts,
 
 
 @pytest.mark.slow
-def test_two_drivers_on_one_run_give_one_table(berts, text, expected, tmp_path):  # noqa: F811
+def test_two_drivers_on_one_run_give_one_table(berts, text, expected, tmp_path):
     words = command("sweep", berts, "--data", text, *WORDS, "--processes", 1, "--out", tmp_path / "run")
     both = [subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     said = [one.communicate(timeout=300)[1] for one in both]
@@ -172,7 +172,7 @@ def test_a_cell_that_is_damaged_on_its_way_is_not_written(small_models, texts, t
 
 
 @pytest.mark.slow
-def test_a_sweep_that_meets_a_damaged_checkpoint_goes_on_once_it_is_whole(berts, text, expected, tmp_path):  # noqa: F811
+def test_a_sweep_that_meets_a_damaged_checkpoint_goes_on_once_it_is_whole(berts, text, expected, tmp_path):
     root = tmp_path / "berts"
     shutil.copytree(berts, root)
     bad = root / "seed-1" / "step-4" / "model.safetensors"
@@ -189,7 +189,7 @@ def test_a_sweep_that_meets_a_damaged_checkpoint_goes_on_once_it_is_whole(berts,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("instant", range(7))
-def test_killed_at_random_instants(berts, text, expected, tmp_path, instant):  # noqa: F811
+def test_killed_at_random_instants(berts, text, expected, tmp_path, instant):
     """The driver, or one of its workers, is killed; the same command is run until it ends by itself."""
     chance = random.Random(instant)
     words = command("sweep", berts, "--data", text, *WORDS, "--processes", 2, "--out", tmp_path / "run")
@@ -211,7 +211,7 @@ def test_killed_at_random_instants(berts, text, expected, tmp_path, instant):  #
 
 @pytest.mark.slow
 @pytest.mark.parametrize("instant", range(3))
-def test_a_node_is_lost_at_a_random_instant(three_nodes, berts, text, expected, tmp_path, instant):  # noqa: F811
+def test_a_node_is_lost_at_a_random_instant(three_nodes, berts, text, expected, tmp_path, instant):
     cluster, others = three_nodes
     delay = random.Random(instant).uniform(0, 20)
     timer = threading.Timer(delay, lambda: cluster.remove_node(others[instant % 2], allow_graceful=False))

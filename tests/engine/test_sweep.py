@@ -41,13 +41,6 @@ FAULTS = [
 
 
 @pytest.fixture(scope="module")
-def text(tmp_path_factory, texts):
-    path = tmp_path_factory.mktemp("text") / "few.txt"
-    path.write_text("\n\n".join(texts.read_text("utf-8").split("\n\n")[:10]), "utf-8")
-    return str(path)
-
-
-@pytest.fixture(scope="module")
 def berts(tmp_path_factory):
     return suite(tmp_path_factory.mktemp("berts") / "berts", "bert", [0, 2], [0, 1])
 
