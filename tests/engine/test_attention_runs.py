@@ -51,7 +51,14 @@ def values(table, kind, metric, policy="all", layer=None):
     return rows.sort_values(["stack", "layer", "head"])["value"].to_numpy()
 
 
-@pytest.mark.parametrize("title", [small.title for small in ZOO if small.title not in WITHOUT_ATTENTION])
+ATTENDING = [small for small in ZOO if small.title not in WITHOUT_ATTENTION]
+FIRSTS = {small.family: small.title for small in reversed(ATTENDING)}
+"""One architecture a family; the others are slow."""
+
+
+@pytest.mark.parametrize(
+    "title", [pytest.param(one.title, marks=[] if one.title == FIRSTS[one.family] else pytest.mark.slow) for one in ATTENDING]
+)
 def test_every_architecture_has_rows_queries_and_keys(title, model_of, data, tmp_path):
     """Every row of attention counts once, whatever the windows, chunks and masks; queries are as many as rows."""
     modality = MODALITY[BY_TITLE[title].family]
