@@ -277,7 +277,8 @@ class Work:
         return []
 
     def _options(self, experiment: Experiment) -> dict[str, Any]:
-        chosen = experiment.small if self.asked.models == "embedded" else experiment.options
+        embedded = self.asked.models == "embedded" or (self.asked.models == "local" and experiment.kind == "suite")
+        chosen = experiment.small if embedded else experiment.options
         return dict(chosen) | {name: value for name, value in self.asked.options.items() if value is not None}
 
     def _tried(self, part: Part, act: Callable[[], object], but: type[IsoscopeError] | tuple[()] = ()) -> list[Absent]:
