@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import pandas as pd
 
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked
@@ -23,3 +25,14 @@ def made_tables() -> tuple[pd.DataFrame, pd.DataFrame]:
     suite = [frame.replace({"model": {SUITES[1]: TRAINING}}) for frame in made_suite(SUITES[1:], SEEDS)]
     few = series["layer"].isin([0, 3, 6])
     return stacked([table[shallow], suite[0]], TABLE_COLUMNS), stacked([series[few], suite[1]], SERIES_COLUMNS)
+
+
+def assert_carried(text: str, table: pd.DataFrame, series: pd.DataFrame, name: str) -> None:
+    """A CSV of the page is the table to the last digit, or the points of curves to nine."""
+    columns = TABLE_COLUMNS if name == "table" else SERIES_COLUMNS
+    found = pd.read_csv(io.StringIO(text, newline="")).astype(columns)
+    if name == "table":
+        truth = table.sort_values(["model", "metric"], kind="stable").reset_index(drop=True)
+        pd.testing.assert_frame_equal(found, truth, check_exact=True)
+    else:
+        pd.testing.assert_frame_equal(found, series.reset_index(drop=True), rtol=5e-9, atol=0.0)

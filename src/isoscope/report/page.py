@@ -27,6 +27,12 @@ from isoscope.report.training import ORDER, Training, derived_meaning, held, tra
 
 Manifests = list[dict[str, Any]]
 
+POINT = "%.9g"
+"""How a point of a curve is carried: nine digits give back every float32, and all seventeen would be a fourth of the page.
+
+The table keeps all digits; rows that resemble each other lie side by side there, which packs them to three quarters.
+"""
+
 
 def write_report(table: pd.DataFrame, series: pd.DataFrame, manifests: Manifests, out: Path, *, title: str | None = None) -> Path:
     """Write the page of these tables to `out` and answer where it is."""
@@ -77,8 +83,8 @@ def page(table: pd.DataFrame, series: pd.DataFrame, manifests: Manifests, *, tit
         script=Markup(asset("page.js")),
         payload={
             "charts": packed(json.dumps([panel for chart in every for panel in chart.panels], allow_nan=False, separators=(",", ":"))),
-            "table": packed(kept_table.to_csv(index=False)),
-            "series": packed(kept_series.to_csv(index=False)),
+            "table": packed(kept_table.sort_values(["model", "metric"], kind="stable").to_csv(index=False)),
+            "series": packed(kept_series.to_csv(index=False, float_format=POINT)),
             "vega": vega(),
         },
     )
