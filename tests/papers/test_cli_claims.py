@@ -12,7 +12,7 @@ from isoscope.report.claims import verdicts
 from isoscope.store.cell import manifest_of
 from isoscope.store.run import Run
 from tests.cli.calling import isoscope
-from tests.papers.made_claims import LOW, RISING, THREE, Made, several, tables
+from tests.papers.made_claims import LOW, RISING, THREE, Made, row, several, tables
 
 
 def written(path: Path, made: Made) -> Path:
@@ -40,8 +40,17 @@ def test_the_table_reads_well(good: Path) -> None:
     assert "holds" in first
     assert "1.00 [0.292, 1.00]" in first
     assert first.rstrip().endswith("3")
-    assert "mit_is_isotropic, undecided: Nothing here speaks to it; it needs a MiT" in " ".join(answer.out.split())
+    assert "MiT (SegFormer's encoder) is isotropic" not in answer.out  # nor does what nothing speaks to need a row
+    assert "2 mit_is_isotropic: Nothing here speaks to it; it needs a MiT" in " ".join(answer.out.split())
+    assert "3 resnet50_falls_with_depth, 3 resnet50_is_anisotropic: Nothing" in " ".join(answer.out.split())
     assert "every_transformer_has_an_anisotropic_layer" not in answer.out  # what holds needs no sentence
+
+
+def test_where_nothing_was_tried_there_is_no_table(tmp_path: Path) -> None:
+    nothing = written(tmp_path / "run", ([row("a", "token", "mean_norm", 1.0, layer=0)], []))
+    said = isoscope("claims", nothing).worked().out
+    assert "claims were not tried, so that they are undecided:" in said
+    assert "verdict" not in said.split("were not tried")[0]
 
 
 def test_strict_says_so_where_a_claim_fails(good: Path, bad: Path) -> None:

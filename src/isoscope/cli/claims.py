@@ -64,20 +64,26 @@ def run(
 
 
 def _print(console: Console, found: list[VerdictRow]) -> None:
-    """The table, and a sentence on each claim that fails or is undecided; those with nothing to decide by come last."""
+    """The table of the claims that something speaks to, a sentence on each of them that fails or is undecided, and what the others need."""
     from rich import box
     from rich.table import Table
 
     styles = {"holds": "green", "fails": "red", "undecided": ""}
+    tried, rest = [row for row in found if row.findings], [row for row in found if not row.findings]
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("", justify="right", no_wrap=True)
     table.add_column("claim", no_wrap=False, overflow="fold", ratio=1)
     table.add_column("verdict", no_wrap=True)
     table.add_column("effect", no_wrap=True)
     table.add_column("tried on", overflow="fold", max_width=16)
-    for row in found:
+    for row in tried:
         table.add_row(row.number, row.statement, row.outcome, row.effect, row.tried_on, style=styles[row.outcome])
-    console.print(table)
-    for row in sorted((row for row in found if row.outcome != "holds"), key=lambda row: (row.outcome != "fails", not row.findings)):
+    if tried:
+        console.print(table)
+    for row in sorted((row for row in tried if row.outcome != "holds"), key=lambda row: row.outcome != "fails"):
         console.print(f"{row.number} {row.name}, {row.outcome}: {row.said}", style=styles[row.outcome])
+    if rest:
+        console.print(f"\n{len(rest)} of {len(found)} claims were not tried, so that they are undecided:")
+    for said in dict.fromkeys(row.said for row in rest):
+        console.print(f"{', '.join(f'{row.number} {row.name}' for row in rest if row.said == said)}: {said}")
     console.print(f"\n{NOTE}")

@@ -66,8 +66,7 @@ def _methods(results: Results, policies: list[str]) -> list[str]:
         said.append(f"We measured the untrained {name} (d = {spec['d']}, {spec['heads']} heads) on {spec['data']}, {spec['draws']} draws.")
     if not said:
         raise IsoscopeError(f"{results.path} holds no measurement to cite.")
-    software = dict.fromkeys(_software(manifest["spec"] | {"isoscope": manifest["isoscope"]}) for manifest in manifests)
-    said.append(f"We used {' and '.join(software)}.")
+    said.append(f"We used {' and '.join(_software(manifests))}.")
     if measured:
         said.append(_numbers(measured[0]["spec"], policies))
     return said
@@ -86,9 +85,14 @@ def _way(spec: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _software(spec: dict[str, Any]) -> str:
-    used = ", ".join(f"{name} {spec[name]}" for name in ("torch", "transformers", "numpy") if spec.get(name))
-    return f"isoscope {spec['isoscope']}" + (f" ({used})" if used else "")
+def _software(manifests: list[dict[str, Any]]) -> list[str]:
+    """What measured, each version once: what was derived from a version's measurements says nothing of torch."""
+    used: dict[str, None] = {}
+    for manifest in manifests:
+        spec = manifest["spec"]
+        libraries = ", ".join(f"{name} {spec[name]}" for name in ("torch", "transformers", "numpy") if spec.get(name))
+        used[f"isoscope {manifest['isoscope']}" + (f" ({libraries})" if libraries else "")] = None
+    return [one for one in used if not any(other.startswith(f"{one} (") for other in used)]
 
 
 def _models(manifests: list[dict[str, Any]]) -> str:
