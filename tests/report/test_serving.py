@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from isoscope.report.serving import PAUSE
+from isoscope.report.serving import PAUSE, TRIES, Follower
 from isoscope.store.cell import MANIFEST, ROWS, manifest_of
 from isoscope.store.run import Run
 from tests.figures.made_table import SIX, THIRTY, made_table
@@ -302,3 +302,24 @@ def test_a_missing_run_is_one_sentence(tmp_path):
     code, complaint = said(str(missing), "--port", "0")
     assert code == 2
     assert complaint == f"isoscope: There is no run at {missing}; isoscope measure MODEL --out {missing} makes one.\n"
+
+
+def test_a_state_whose_page_fails_is_tried_again_but_not_for_ever():
+    answers = iter([OSError("a cell was being replaced"), "page of one"])
+    built = []
+
+    def build(state):
+        built.append(state)
+        if isinstance(answer := next(answers, ValueError("damaged")), Exception):
+            raise answer
+        return answer
+
+    states = iter(["one", "one", "one", *["two"] * 9])
+    follower = Follower(lambda: next(states), build)
+    for _ in range(3):
+        follower.refresh()
+    assert (follower.state, follower.page()) == ("one", "page of one")
+    for _ in range(9):
+        follower.refresh()
+    assert built == ["one"] * 2 + ["two"] * TRIES
+    assert (follower.state, follower.page(), follower.why) == ("one", "page of one", "damaged")

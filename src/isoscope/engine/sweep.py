@@ -14,7 +14,7 @@ from isoscope.engine.measure import Given
 from isoscope.engine.options import options_from
 from isoscope.engine.progress import Progress
 from isoscope.engine.results import Results
-from isoscope.models.suite import open_suites
+from isoscope.models.suite import Suite, open_suites
 from isoscope.store.run import Run
 
 TAPS = ("hidden", "attention")
@@ -66,25 +66,9 @@ def sweep(
     return results
 
 
-def sweep_all(
-    suites: str | Iterable[str],
-    data: str | Iterable[str],
-    out: str | Path,
-    *,
-    steps: str | None,
-    seeds: str | None,
-    delete: bool,
-    engine: Engine,
-    column: str | None,
-    quiet: bool,
-    **options: Any,
-) -> tuple[Results, list[str]]:
-    """The run, and what is wrong with its suites, one sentence each."""
-    chosen = options_from({"taps": TAPS} | options)
-    found = open_suites(_words(suites), steps, seeds)
-    given = Given(_words(data), column, [suite.name for suite in found])
-    engine.check(given.specs)
-    course = Course(Run(out), chosen, given, delete=delete, progress=Progress(quiet=quiet), engine=engine)
+def sweep_all(suites: str | Iterable[str], data: str | Iterable[str], out: str | Path, **asked: Any) -> tuple[Results, list[str]]:
+    """The run, and what is wrong with its suites, one sentence each; `asked` as `sweep` takes it, with the engine in one piece."""
+    course, found = _course(suites, data, out, **asked)
     course.go(found)
     faults = course.judge(found)
     if not course.measured:
@@ -93,7 +77,13 @@ def sweep_all(
     return Results(out), faults
 
 
-def sweep_lines(
+def sweep_lines(suites: str | Iterable[str], data: str | Iterable[str], out: str | Path, **asked: Any) -> list[str]:
+    """The plan of a sweep in lines: what of each suite is measured and what is left; nothing is loaded, downloaded or written."""
+    course, found = _course(suites, data, out, **asked)
+    return course.lines(found)
+
+
+def _course(
     suites: str | Iterable[str],
     data: str | Iterable[str],
     out: str | Path,
@@ -105,13 +95,13 @@ def sweep_lines(
     column: str | None,
     quiet: bool,
     **options: Any,
-) -> list[str]:
-    """The plan of a sweep in lines: what of each suite is measured and what is left; nothing is loaded, downloaded or written."""
+) -> tuple[Course, list[Suite]]:
+    """The way through the suites, and the suites."""
     chosen = options_from({"taps": TAPS} | options)
     found = open_suites(_words(suites), steps, seeds)
     given = Given(_words(data), column, [suite.name for suite in found])
     engine.check(given.specs)
-    return Course(Run(out), chosen, given, delete=delete, progress=Progress(quiet=quiet), engine=engine).lines(found)
+    return Course(Run(out), chosen, given, delete=delete, progress=Progress(quiet=quiet), engine=engine), found
 
 
 def audit(

@@ -21,6 +21,8 @@ NAMES = ("localhost", "127.0.0.1", "[::1]")
 """What a browser may call this machine; a page elsewhere that points its own name here is refused."""
 PAUSE = 2.0
 """Seconds between two looks at the run."""
+TRIES = 3
+"""How often a state is built that fails: a cell that is replaced just then is there at the next look, a damaged one never is."""
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
@@ -54,15 +56,15 @@ class Follower:
     state: str = "waiting"
     why: str = "The page is being built."
     text: str | None = None
-    tried: str | None = field(default=None, repr=False)
+    tried: list[str] = field(default_factory=list, repr=False)
 
     def refresh(self) -> None:
-        """Look at the run, and build the page if it has changed since the last try."""
+        """Look at the run, and build the page if it has changed; a state that fails again and again is left."""
         try:
             state = self.look()
-            if state in (self.tried, self.state):
+            if state == self.state or self.tried.count(state) == TRIES:
                 return
-            self.tried = state
+            self.tried = [*(one for one in self.tried if one == state), state]
             self.text = self.build(state)
             self.state = state
         except Exception as error:  # whatever a run that is being written can cause: the server must outlive it
