@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from isoscope.store.cell import FORMAT, sealed
+from isoscope.store.manifest import FORMAT, sealed
 from isoscope.store.verify import verify
 from tests.cli.calling import isoscope, process
 from tests.cli.conftest import FAST
@@ -143,7 +143,7 @@ def test_a_table_of_another_schema_and_statistics_of_another_kind(copy):
     import pandas as pd
     from safetensors.numpy import load_file, save_file
 
-    from isoscope.store.cell import sha256
+    from isoscope.store.writing import sha256
 
     run, cell = copy
     rows = pd.read_parquet(cell / "rows.parquet")

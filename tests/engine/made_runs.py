@@ -9,7 +9,8 @@ from isoscope.statistics.groups import GROUPS
 from isoscope.statistics.kernel import block_sums
 from isoscope.statistics.sample import item_hash, point_hashes
 from isoscope.statistics.site_statistics import SiteStatistics
-from isoscope.store.cell import manifest_of, pack
+from isoscope.store.cell import pack
+from isoscope.store.manifest import manifest_of
 from isoscope.store.run import Run
 
 D = 6

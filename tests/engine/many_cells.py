@@ -14,8 +14,8 @@ from isoscope.engine.measure import Given, cell_identity
 from isoscope.engine.options import options_from
 from isoscope.engine.progress import Progress
 from isoscope.models.suite import open_suites
-from isoscope.store import cell as store
-from isoscope.store.cell import manifest_of
+from isoscope.store import writing as store
+from isoscope.store.manifest import manifest_of
 from isoscope.store.run import Run
 
 CONFIG = {

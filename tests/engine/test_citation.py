@@ -12,7 +12,7 @@ from isoscope.engine.citation import bibtex, citation, cited_by
 from isoscope.engine.results import Results
 from isoscope.metrics import registry
 from isoscope.papers import papers
-from isoscope.store.cell import manifest_of
+from isoscope.store.manifest import manifest_of
 from isoscope.store.run import Run
 from tests.engine.made_runs import corpus, write
 

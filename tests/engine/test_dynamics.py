@@ -19,7 +19,8 @@ from isoscope.engine.progress import Progress
 from isoscope.models.reference import resolve
 from isoscope.sources import open_source
 from isoscope.statistics.chance import head_threshold
-from isoscope.store.cell import key_of, pack
+from isoscope.store.cell import pack
+from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
 from tests.conftest import word_tokenizer
 

@@ -18,8 +18,8 @@ from isoscope.engine.ledger import Ledger
 from isoscope.engine.task import LostError, NoMemoryError
 from isoscope.models.audit import Seen
 from isoscope.models.suite import Checkpoint, Suite
-from isoscope.store.cell import receive_cell
 from isoscope.store.run import Run
+from isoscope.store.writing import receive_cell
 from tests.cli.calling import command
 from tests.cli.calling import isoscope as call
 from tests.engine.sweeps import FEW, same

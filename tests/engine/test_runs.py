@@ -18,7 +18,7 @@ from isoscope.engine.options import Options
 from isoscope.engine.single_pass import Pass
 from isoscope.models.reference import resolve
 from isoscope.sources import open_source
-from isoscope.store.cell import key_of
+from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
 
 ORDER = ["model", "stack", "kind", "layer", "policy", "metric"]

@@ -118,7 +118,8 @@ def run_bytes(seeds: Path, work: Path, chance: random.Random) -> None:
 
 
 def _fit(path: Path) -> None:
-    from isoscope.store.cell import sealed, sha256
+    from isoscope.store.manifest import sealed
+    from isoscope.store.writing import sha256
 
     manifest = json.loads((path.parent / "manifest.json").read_text())
     manifest["files"][path.name] = {"bytes": path.stat().st_size, "sha256": sha256(path)}
@@ -127,7 +128,7 @@ def _fit(path: Path) -> None:
 
 def manifest(seeds: Path, work: Path, chance: random.Random) -> None:
     """A manifest with other values in it, its seal made to fit."""
-    from isoscope.store.cell import sealed
+    from isoscope.store.manifest import sealed
 
     shutil.copytree(seeds / "run", work / "run")
     path = next((work / "run" / "cells").iterdir()) / "manifest.json"

@@ -121,7 +121,7 @@ def test_a_manifest_with_values_of_another_kind(seeds, tmp_path, change):
     import shutil
 
     from isoscope.engine.results import Results
-    from isoscope.store.cell import sealed
+    from isoscope.store.manifest import sealed
 
     shutil.copytree(seeds / "run", tmp_path / "run")
     (path,) = (tmp_path / "run").glob("cells/*/manifest.json")
@@ -159,7 +159,7 @@ def test_a_shard_that_does_not_say_what_it_measured(seeds, tmp_path):
     import shutil
 
     from isoscope.engine.results import merge_shards
-    from isoscope.store.cell import sealed
+    from isoscope.store.manifest import sealed
     from isoscope.store.run import Run
 
     shutil.copytree(seeds / "run", tmp_path / "run")

@@ -14,7 +14,8 @@ from isoscope.cli.terminal import guarded
 from isoscope.core.bounded import plain
 from isoscope.core.errors import IsoscopeError
 from isoscope.engine.results import Results, merge
-from isoscope.store.cell import sealed, sha256
+from isoscope.store.manifest import sealed
+from isoscope.store.writing import sha256
 from tests.cli.calling import isoscope
 from tests.hostile.seeds import write_seeds
 

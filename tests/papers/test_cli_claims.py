@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 
 from isoscope.report.claims import verdicts
-from isoscope.store.cell import manifest_of
+from isoscope.store.manifest import manifest_of
 from isoscope.store.run import Run
 from tests.cli.calling import isoscope
 from tests.papers.made_claims import LOW, RISING, THREE, Made, row, several, tables

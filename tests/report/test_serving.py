@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from isoscope.report.serving import PAUSE, TRIES, Follower
-from isoscope.store.cell import MANIFEST, ROWS, manifest_of
+from isoscope.store.manifest import MANIFEST, ROWS, manifest_of
 from isoscope.store.run import Run
 from tests.figures.made_table import SIX, THIRTY, made_table
 from tests.report.opened import opened

@@ -28,8 +28,9 @@ from isoscope.models.hub import HubName
 from isoscope.models.reference import ModelReference, resolve, weight
 from isoscope.models.suite import Checkpoint, Suite
 from isoscope.models.suites.hub import commit_of, forget, in_cache, is_missing, is_out_of_reach
-from isoscope.store.cell import KEPT, FullDiskError, key_of
+from isoscope.store.manifest import KEPT, key_of
 from isoscope.store.run import Run
+from isoscope.store.writing import FullDiskError
 
 
 @dataclass(frozen=True)

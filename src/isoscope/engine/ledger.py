@@ -14,7 +14,7 @@ from isoscope.core.bounded import read_json
 from isoscope.core.errors import IsoscopeError
 from isoscope.models.audit import Seen
 from isoscope.models.suite import Checkpoint, Suite
-from isoscope.store.cell import flush, writing
+from isoscope.store.writing import flush, writing
 
 AUDIT = "audit.json"
 JOURNAL = "audit.jsonl"

@@ -22,7 +22,8 @@ from isoscope.engine.rows import tables, unasked
 from isoscope.models.reference import ModelReference
 from isoscope.sources import open_source
 from isoscope.statistics.kept import Statistics
-from isoscope.store.cell import Cell, key_of, manifest_of, packed
+from isoscope.store.cell import Cell, packed
+from isoscope.store.manifest import key_of, manifest_of
 from isoscope.store.run import Run
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from isoscope.models.piece import Piece, Positions
 from isoscope.models.tap import Layout, state_of
 from isoscope.statistics.kept import Statistics
 from isoscope.statistics.sample import item_hash
-from isoscope.store.cell import key_of
+from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
 
 STACK = "backbone"

@@ -13,7 +13,7 @@ from isoscope.engine.executor import Engine
 from isoscope.engine.measure import Given, cell_identity
 from isoscope.engine.options import Options
 from isoscope.models.reference import ModelReference, weight
-from isoscope.store.cell import key_of
+from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
 
 ROOM = 1 << 30

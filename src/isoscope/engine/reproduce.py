@@ -19,7 +19,7 @@ from isoscope.engine.progress import Progress
 from isoscope.engine.results import Results
 from isoscope.metrics import curves
 from isoscope.papers import papers
-from isoscope.store.cell import key_of, manifest_of
+from isoscope.store.manifest import key_of, manifest_of
 from isoscope.store.run import Run
 
 MODELS_FOLDER = ".cache/models"

@@ -16,7 +16,8 @@ from isoscope.metrics import curves, metrics, profiles, registry
 from isoscope.statistics.association import OUTCOME, PREDICTORS, associations
 from isoscope.statistics.kept import Clouds, Statistics, merged
 from isoscope.statistics.profile import Profile
-from isoscope.store.cell import Cell, as_arrow, framed, key_of, manifest_of, packed
+from isoscope.store.cell import Cell, as_arrow, framed, packed
+from isoscope.store.manifest import key_of, manifest_of
 from isoscope.store.run import Run
 
 

@@ -23,8 +23,9 @@ from isoscope.engine.results import merge_shards
 from isoscope.engine.task import Task
 from isoscope.engine.workers import how_many
 from isoscope.models.reference import resolve, weight
-from isoscope.store.cell import FullDiskError, key_of
+from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
+from isoscope.store.writing import FullDiskError
 
 PARTS = "parts"
 """The folder within a run where shards lie until they are merged: a run of its own, which no table reads."""

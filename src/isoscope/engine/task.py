@@ -12,7 +12,7 @@ from isoscope.engine.measure import Given, cell_identity, measure_model
 from isoscope.engine.options import Options
 from isoscope.engine.progress import Progress
 from isoscope.models.reference import ModelReference
-from isoscope.store.cell import key_of
+from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
 
 

@@ -19,7 +19,7 @@ from isoscope.models.architectures import register
 from isoscope.models.attention import Attended, AttentionTap
 from isoscope.models.family import Stack, family_of
 from isoscope.models.tap import Tap, points_of
-from isoscope.store.cell import key_of
+from isoscope.store.manifest import key_of
 
 AT_ONCE = 4
 """Sequences, clips or images that run together."""

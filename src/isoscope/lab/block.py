@@ -22,7 +22,7 @@ from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.lab.networks import INITS, NORMS, Plain, Sizes, Subject, parse_variant
 from isoscope.lab.sight import look
 from isoscope.statistics.chance import margin
-from isoscope.store.cell import key_of, manifest_of
+from isoscope.store.manifest import key_of, manifest_of
 from isoscope.store.run import Run
 
 GRID = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0)

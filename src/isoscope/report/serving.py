@@ -14,7 +14,7 @@ from typing import Any
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.report.bundle import rendered
-from isoscope.store.cell import MANIFEST
+from isoscope.store.manifest import MANIFEST
 
 ADDRESS = "127.0.0.1"
 NAMES = ("localhost", "127.0.0.1", "[::1]")

@@ -12,8 +12,10 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.store.cell import MANIFEST, Cell, copy_cell, flush, receive_cell, write_cell, writing
+from isoscope.store.cell import Cell
+from isoscope.store.manifest import MANIFEST
 from isoscope.store.tensors import Arrays, write_tensors
+from isoscope.store.writing import copy_cell, flush, receive_cell, write_cell, writing
 
 
 class Run:

@@ -21,7 +21,8 @@ from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS
 from isoscope.core.version import __version__
 from isoscope.statistics.kept import from_state
 from isoscope.statistics.site_statistics import VERSION
-from isoscope.store.cell import FILES, FORMAT, MANIFEST, ROWS, SERIES, STATISTICS, key_of, mistake_in, seal_holds, sha256
+from isoscope.store.manifest import FILES, FORMAT, MANIFEST, ROWS, SERIES, STATISTICS, key_of, mistake_in, seal_holds
+from isoscope.store.writing import sha256
 
 TEMPORARY = re.compile(r"\.(.+?)\.(\d+)(\.old)?|.*\.(\d+)\.tmp")
 """The names of what is being written: of a cell, of a cell that gives way to another, of a state."""

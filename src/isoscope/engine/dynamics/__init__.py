@@ -22,7 +22,8 @@ from isoscope.engine.dynamics.trajectories import as_series, cloud_series, mean_
 from isoscope.engine.options import Options
 from isoscope.engine.results import Results
 from isoscope.statistics.kernel import one_thread
-from isoscope.store.cell import Cell, key_of, manifest_of
+from isoscope.store.cell import Cell
+from isoscope.store.manifest import key_of, manifest_of
 from isoscope.store.run import Run
 
 EXPERIMENT = "dynamics"

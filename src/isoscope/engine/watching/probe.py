@@ -17,7 +17,8 @@ from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked, tidy
 from isoscope.engine.module_pass import STACK, ModulePass, copied
 from isoscope.engine.rows import tables
 from isoscope.engine.watching.projections import Found, find_projections
-from isoscope.store.cell import key_of, manifest_of, packed
+from isoscope.store.cell import packed
+from isoscope.store.manifest import key_of, manifest_of
 from isoscope.store.run import Run
 
 OF_STATES = ["mean_cosine", "drift_ratio", "mean_norm", "effective_rank", "top_share", "two_nn"]

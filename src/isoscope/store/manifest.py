@@ -1,0 +1,90 @@
+"""The manifest of a cell: what determined it, what it was measured on, the hash of each file, and a hash of itself."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from isoscope.core.version import __version__
+
+MANIFEST, ROWS, SERIES, STATISTICS = "manifest.json", "rows.parquet", "series.parquet", "statistics.safetensors"
+FORMAT = 1
+FIELDS: dict[str, type] = {"key": str, "identity": dict, "columns": dict, "spec": dict, "keep": str, "files": dict}
+"""What every manifest holds."""
+KEPT = ("rows", "sums", "all")
+"""What a cell may have kept, from least to most."""
+FILES = (ROWS, SERIES, STATISTICS)
+"""What a cell may hold beside its manifest."""
+SEAL = '"seal": "'
+"""Before the manifest's own hash, which is that of the manifest without it."""
+COLUMNS: dict[str, type | tuple[type, ...]] = {
+    "model": str,
+    "revision": (str, type(None)),
+    "step": (int, type(None)),
+    "seed": (int, type(None)),
+    "modality": (str, type(None)),
+    "family": (str, type(None)),
+}
+"""What a manifest says of the model, and as what."""
+
+
+def key_of(identity: dict[str, Any]) -> str:
+    """The key of a cell: a hash of what determines its statistics, and of nothing else.
+
+    >>> key_of({"a": 1, "b": 2}) == key_of({"b": 2, "a": 1})
+    True
+    """
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def manifest_of(identity: dict[str, Any], columns: dict[str, Any], spec: dict[str, Any], keep: str, **more: Any) -> dict[str, Any]:
+    """What a cell says of itself: what determined it, what its rows say of the model, what it was measured on, what it kept; and when."""
+    made = {"isoscope": __version__, "created": datetime.now(UTC).isoformat(timespec="microseconds")}
+    return made | {"identity": identity, "columns": columns, "spec": spec, "keep": keep} | more
+
+
+def mistake_in(manifest: dict[str, Any], name: str) -> str:
+    """What is wrong with the manifest of a cell in a folder of this name, or nothing; its key names folders that are written to."""
+    if absent := [field for field, kind in FIELDS.items() if not isinstance(manifest.get(field), kind)]:
+        return f"it lacks {', '.join(absent)}"
+    if manifest["key"] != name:
+        return f"it is of the cell {manifest['key'][:40]!r}"
+    if manifest["keep"] not in KEPT:
+        return f"it kept {manifest['keep'][:40]!r}, and not {', '.join(KEPT)}"
+    if strange := [file for file in manifest["files"] if file not in FILES]:
+        return f"it names the file {strange[0][:40]!r}"
+    for column, kind in COLUMNS.items():
+        value = manifest["columns"].get(column)
+        if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+            return f"its {column} is {value!r:.40}"
+        if not isinstance(value, kind) and (column in manifest["columns"] or column == "model"):
+            return f"its {column} is {value!r:.40}"
+    if not isinstance(manifest.get("tried", []), list):
+        return f"what it tried is {manifest['tried']!r:.40}"
+    shard = manifest["identity"].get("shard", [0, 1])
+    if not (isinstance(shard, list) and len(shard) == 2 and all(type(one) is int for one in shard) and 0 <= shard[0] < shard[1] < 1 << 20):
+        return f"its shard is {shard!r:.40}"
+    return ""
+
+
+def sealed(manifest: dict[str, Any]) -> str:
+    """A manifest as it is written: its last field is a hash of all the others."""
+    fields = {name: value for name, value in manifest.items() if name != "seal"}
+    text = json.dumps(fields | {"seal": ""}, indent=1, ensure_ascii=False)
+    at = text.rindex(SEAL) + len(SEAL)
+    return f"{text[:at]}{hashlib.sha256(text.encode()).hexdigest()}{text[at:]}"
+
+
+def seal_holds(text: str) -> bool | None:
+    """Whether a manifest is as it was written; None where an older isoscope wrote it, which did not say.
+
+    >>> seal_holds(sealed({"n": 12})), seal_holds(sealed({"n": 12}).replace("12", "13")), seal_holds('{"n": 12}')
+    (True, False, None)
+    """
+    at = text.rfind(SEAL) + len(SEAL)
+    if at < len(SEAL):
+        return None
+    said, bare = text[at : at + 64], text[:at] + text[at + 64 :]
+    return hashlib.sha256(bare.encode()).hexdigest() == said
