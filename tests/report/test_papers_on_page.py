@@ -5,7 +5,7 @@ from __future__ import annotations
 from isoscope.core.figure import Figure
 from isoscope.papers import papers
 from isoscope.report.charts import Drawn
-from isoscope.report.cited import cited, counts, papers_on_page
+from isoscope.report.cited import cited, counts, papers_on_page, too_few
 from isoscope.report.claims import FindingRow, VerdictRow
 from isoscope.report.contents import OTHERS, TOPICS, by_topic, placed
 
@@ -57,3 +57,11 @@ def test_a_paper_without_claims_or_figures_here_is_left_out():
     assert papers_on_page([], [claim("d", "undecided", spoken=False)]) == []
     (paper,) = papers_on_page(placed([drawn("token_models")]), [])
     assert paper.figures == [("1", papers["godey2024"].figure("1").shows, "token_models")]
+
+
+def test_the_page_says_why_two_models_decide_nothing():
+    two = {"m": [("holds", "1 holds")], "n": [("fails", "1 fails")]}
+    assert "takes 3 at least" in too_few([claim("a", "undecided")], two)
+    assert too_few([claim("a", "undecided"), claim("b", "fails")], two) == ""  # something was decided all the same
+    assert too_few([claim("a", "undecided")], two | {"o": []}) == ""
+    assert too_few([], {}) == ""

@@ -10,6 +10,7 @@ from isoscope.papers import papers
 from isoscope.report.chance import listed
 from isoscope.report.claims import VerdictRow
 from isoscope.report.contents import Placed
+from isoscope.statistics.deciding import FEWEST
 
 OUTCOMES = {"holds": ("holds", "hold"), "fails": ("fails", "fail"), "undecided": ("is undecided", "are undecided")}
 
@@ -88,6 +89,13 @@ def tally(outcomes: Iterable[str]) -> list[tuple[str, str]]:
     short = {outcome: [words.split()[-1] for words in both] for outcome, both in OUTCOMES.items()}
     numbers = {outcome: found.count(outcome) for outcome in OUTCOMES}
     return [(outcome, f"{number} {short[outcome][number != 1]}") for outcome, number in numbers.items() if number]
+
+
+def too_few(judged: list[VerdictRow], tallies: dict[str, list[tuple[str, str]]]) -> str:
+    """Why nothing could be decided, where that is for want of models; the verdicts on each of them stand beside it."""
+    if len(tallies) >= FEWEST or not tallies or any(row.outcome != "undecided" for row in judged):
+        return ""
+    return f"The papers speak of kinds of models, of which a claim takes {FEWEST} at least. What holds of each model here is in the last column."
 
 
 def tally_of(model: str, verdicts: list[VerdictRow]) -> list[tuple[str, str]]:

@@ -15,7 +15,7 @@ from isoscope.drawing import PALETTE, policies
 from isoscope.report.bundle import asset, packed, rendered, vega
 from isoscope.report.chance import listed
 from isoscope.report.charts import drawn
-from isoscope.report.cited import cited, papers_on_page, tally_of
+from isoscope.report.cited import cited, papers_on_page, tally_of, too_few
 from isoscope.report.claims import verdicts
 from isoscope.report.contents import Placed, by_topic, placed
 from isoscope.report.diagnosis import diagnosis
@@ -55,6 +55,7 @@ def page(table: pd.DataFrame, series: pd.DataFrame, manifests: Manifests, *, tit
     kept_table, kept_series = held(table, series)
     columns, rows = overview(lines)
     judged = verdicts(table, series)
+    tallies = {line.name: found for line in lines if (found := tally_of(str(line.table["model"].iloc[0]), judged))}
     return rendered(
         "page.html.jinja",
         title=title or "The geometry of representations",
@@ -72,7 +73,8 @@ def page(table: pd.DataFrame, series: pd.DataFrame, manifests: Manifests, *, tit
         trainings=sections,
         cited=cited(),
         papers=papers_on_page(every, judged),
-        tallies={line.name: found for line in lines if (found := tally_of(str(line.table["model"].iloc[0]), judged))},
+        tallies=tallies,
+        too_few=too_few(judged, tallies),
         signs=diagnosis(table, series),
         specifications=[(line.name, specification(line)) for line in lines],
         meanings=[derived(meaning) for meaning in meanings(table, series)],
