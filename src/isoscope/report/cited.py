@@ -95,7 +95,7 @@ def too_few(judged: list[VerdictRow], tallies: dict[str, list[tuple[str, str]]])
     """Why nothing could be decided, where that is for want of models; the verdicts on each of them stand beside it."""
     if len(tallies) >= FEWEST or not tallies or any(row.outcome != "undecided" for row in judged):
         return ""
-    return f"The papers speak of kinds of models, of which a claim takes {FEWEST} at least. What holds of each model here is in the last column."
+    return f"The papers speak of kinds of models: a claim takes {FEWEST} at least. What holds of each model here is in the last column."
 
 
 def tally_of(model: str, verdicts: list[VerdictRow]) -> list[tuple[str, str]]:
