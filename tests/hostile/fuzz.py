@@ -84,6 +84,8 @@ def images(seeds: Path, work: Path, chance: random.Random) -> None:
 
 def _read_run(run: Path, chance: random.Random) -> None:
     """A run as its readers read it; `verify` must answer whatever it holds."""
+    from isoscope.engine.progress import Progress
+    from isoscope.engine.requested import on_request
     from isoscope.engine.results import Results, merge
     from isoscope.store.verify import size_of, verify
 
@@ -104,7 +106,7 @@ def _read_run(run: Path, chance: random.Random) -> None:
         results.associations()
     else:
         results.manifests()
-        results.on_request(["two_nn"], [])
+        on_request(results, ["two_nn"], Progress(quiet=True))
 
 
 def run_bytes(seeds: Path, work: Path, chance: random.Random) -> None:

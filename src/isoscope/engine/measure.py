@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.group import UNTRAINED
+from isoscope.core.named import Name, named
 from isoscope.core.source import Source
 from isoscope.engine.announce import check_disk, give_back, human, peak_memory
 from isoscope.engine.options import OF_A_MODULE, Options, options_from
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
 
 def measure(
-    models: str | Iterable[str] | Module,
-    data: str | Iterable[Any] = "embedded",
+    models: Name | Iterable[Name] | Module,
+    data: Name | Iterable[Any] = "embedded",
     out: str | Path = "isoscope-run",
     *,
     column: str | None = None,
@@ -83,7 +84,7 @@ def measure(
         return measure_module(models, data, Run(out), chosen, Progress(quiet=quiet), feed=feed, blocks=blocks, name=name)
     if feed is not None or blocks is not None or name is not None:
         raise IsoscopeError("feed, blocks and name belong to a torch.nn.Module; models by name bring their own.")
-    names = [models] if isinstance(models, str) else list(models)
+    names = named(models)
     if not names:
         raise IsoscopeError("Name at least one model: a folder, a .gguf file or a hub id.")
     from isoscope.engine.spread import UnfinishedError, open_spread

@@ -43,7 +43,7 @@ Feed = Callable[[Any, Any], object]
 
 def measure_module(
     module: Any,
-    batches: Iterable[Any],
+    batches: Any,
     run: Run,
     options: Options,
     progress: Progress,

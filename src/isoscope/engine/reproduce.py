@@ -16,8 +16,8 @@ from isoscope.core.paper import CHOICES, Experiment, Paper, PaperFigure
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked
 from isoscope.engine.executor import Engine
 from isoscope.engine.progress import Progress
+from isoscope.engine.requested import on_request
 from isoscope.engine.results import Results
-from isoscope.metrics import curves
 from isoscope.papers import papers
 from isoscope.store.manifest import key_of, manifest_of
 from isoscope.store.run import Run
@@ -65,6 +65,7 @@ class Reproduction:
     parts: list[Part]
     absent: list[Absent] = field(default_factory=list)
     shown: list[Shown] = field(default_factory=list)
+    progress: Progress = field(default_factory=lambda: Progress(quiet=True))
 
     @cached_property
     def tables(self) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -72,8 +73,7 @@ class Reproduction:
         results = Results(self.run)
         named = dict.fromkeys(name for figure in self.figures for name in figure.also)
         named |= dict.fromkeys(self.paper.also if len(self.figures) == len(self.paper.figures) else ())
-        lines = [name for name in named if name in {curve.name for curve in curves()}]
-        rows, points = results.on_request([name for name in named if name not in lines], lines)
+        rows, points = on_request(results, list(named), self.progress)
         table, series = stacked([results.table(), rows], TABLE_COLUMNS), stacked([results.series(), points], SERIES_COLUMNS)
         return table.drop_duplicates(ignore_index=True), series.drop_duplicates(ignore_index=True)
 
@@ -157,8 +157,10 @@ def reproduce(name: str, out: str | Path, asked: Asked | None = None, *, quiet: 
     """Do of a paper what is not done yet; what cannot be had is listed and stops nothing."""
     asked, paper, folder = asked or Asked(), papers[name], Path(out)
     parts, absent = planned(paper, asked, folder)
-    found = Reproduction(paper, folder, [paper.figure(asked.figure)] if asked.figure else list(paper.figures), parts, absent)
-    work, progress = Work(folder, asked, Progress(quiet=quiet)), Progress(quiet=quiet)
+    progress = Progress(quiet=quiet)
+    figures = [paper.figure(asked.figure)] if asked.figure else list(paper.figures)
+    found = Reproduction(paper, folder, figures, parts, absent, progress=progress)
+    work = Work(folder, asked, progress)
     Run(folder).prepare()
     for act, own in (
         (work.suites, [part for part in parts if part.kind == "suite"]),

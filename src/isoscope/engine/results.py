@@ -35,7 +35,7 @@ class Results:
         """
         wanted = [metric] if isinstance(metric, str) else metric
         known = [entry.name for entry in [*metrics(), *profiles()]]
-        found = {str(name) for cell in self.run.cells() if _is_experiment(cell) for name in cell.rows()["metric"].unique()}
+        found = {str(name) for cell in self.run.cells() if is_experiment(cell) for name in cell.rows()["metric"].unique()}
         for name in wanted or []:
             if name not in known and name not in found:
                 raise IsoscopeError(f"There is no metric called {name!r}{nearest(name, known) or '; see `isoscope list metrics`.'}")
@@ -67,7 +67,7 @@ class Results:
         rows = cell.rows()
         absent = [name for name in names if name not in set(rows["metric"])]
         if not absent or not cell.has_statistics:
-            if absent and strict and not _is_experiment(cell) and not cell.has_statistics:
+            if absent and strict and not is_experiment(cell) and not cell.has_statistics:
                 raise IsoscopeError(
                     f"{absent[0]} was not computed for {rows['model'].iloc[0]}, and the run kept only rows; measure again with --keep all."
                 )
@@ -75,10 +75,10 @@ class Results:
         manifest = cell.manifest
         untried = [name for name in absent if name not in manifest.get("tried", [])]
         sites = cell.statistics() if untried else {}
-        readable = _readable(untried, sites)
-        if not readable:
+        able = readable(untried, sites)
+        if not able:
             return rows
-        more, _ = tables(sites, manifest["columns"], manifest["spec"], names=readable, layers=manifest["identity"].get("layers", "all"))
+        more, _ = tables(sites, manifest["columns"], manifest["spec"], names=able, layers=manifest["identity"].get("layers", "all"))
         return stacked([rows, more], TABLE_COLUMNS)
 
     def series(self, name: str | list[str] | None = None) -> pd.DataFrame:
@@ -87,7 +87,7 @@ class Results:
         if wanted is None:
             return framed([cell.arrow_series() for cell in self.run.cells()], SERIES_COLUMNS)
         known = [entry.name for entry in curves()]
-        found = {str(name) for cell in self.run.cells() if _is_experiment(cell) for name in cell.series()["name"].unique()}
+        found = {str(name) for cell in self.run.cells() if is_experiment(cell) for name in cell.series()["name"].unique()}
         for one in wanted:
             if one not in known and one not in found:
                 raise IsoscopeError(f"There is no series called {one!r}{nearest(one, known) or '; there are ' + ', '.join(known) + '.'}")
@@ -99,33 +99,12 @@ class Results:
         known = {entry.name for entry in curves()}
         absent = [name for name in wanted if name in known and name not in set(stored["name"])]
         stored = stored[stored["name"].isin(wanted)]
-        if not absent or _is_experiment(cell):
+        if not absent or is_experiment(cell):
             return stored
         if not cell.has_statistics:
             raise IsoscopeError(f"{absent[0]} was not computed, and the run kept only rows; measure again with --keep all.")
         manifest = cell.manifest
         return stacked([stored, tables(cell.statistics(), manifest["columns"], manifest["spec"], names=absent)[1]], SERIES_COLUMNS)
-
-    def on_request(self, metrics: list[str], series: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Metrics and series that take seconds, of every model; of a suite only of the last step of its first longest seed."""
-        cells = [cell for cell in self._standing() if cell.has_statistics]
-        rows = [rows[rows["metric"].isin(metrics)] for cell in cells if metrics for rows in [self._rows(cell, metrics, strict=False)]]
-        return stacked(rows, TABLE_COLUMNS), stacked([self._curves(cell, series) for cell in cells if series], SERIES_COLUMNS)
-
-    def _standing(self) -> list[Cell]:
-        """The measured cells, of the checkpoints of a suite the one that stands for it."""
-        measured = [(cell, cell.manifest["columns"]) for cell in self.run.cells() if not _is_experiment(cell)]
-        seeds: dict[str, dict[Any, list[int]]] = {}
-        for _, columns in measured:
-            if columns.get("step") is not None:
-                seeds.setdefault(columns["model"], {}).setdefault(columns.get("seed"), []).append(columns["step"])
-        last = {model: max(own.items(), key=lambda one: len(one[1])) for model, own in seeds.items()}
-        standing = {(model, seed, max(steps)) for model, (seed, steps) in last.items()}
-        return [
-            cell
-            for cell, columns in measured
-            if columns.get("step") is None or (columns["model"], columns.get("seed"), columns["step"]) in standing
-        ]
 
     def associations(self, policy: str = "all") -> pd.DataFrame:
         """Whether drift and cosine go together over each model's layers: as published, by a valid test, and pooled by group."""
@@ -133,7 +112,7 @@ class Results:
 
     def statistics(self, model: str | None = None, step: int | None = None, seed: int | None = None) -> Statistics:
         """The stored statistics of one model by site; `model`, and of a suite `step` and `seed`, may be left out where there is one."""
-        measured = [(cell, cell.manifest["columns"]) for cell in self.run.cells() if not _is_experiment(cell)]
+        measured = [(cell, cell.manifest["columns"]) for cell in self.run.cells() if not is_experiment(cell)]
         names = list(dict.fromkeys(str(columns["model"]) for _, columns in measured))
         if model is None and len(names) > 1:
             raise IsoscopeError(f"The run holds several models; name one of {', '.join(names)}.")
@@ -155,7 +134,7 @@ class Results:
         return [cell.manifest for cell in self.run.cells()]
 
 
-def _readable(names: list[str], sites: Statistics) -> list[str]:
+def readable(names: list[str], sites: Statistics) -> list[str]:
     """Those of these metrics that some cloud kept enough for; of profiles, the cloud of some block."""
     clouds = Clouds(sites)
     found = set()
@@ -185,14 +164,14 @@ def merge(runs: list[str | Path], out: str | Path) -> Results:
         whole.setdefault(key_of(cell.manifest["identity"] | {"shard": [0, 1]}), []).append(cell)
     target = Run(out)
     for key, parts in whole.items():
-        if _is_experiment(parts[0]) or (len(parts) == 1 and parts[0].manifest["key"] == key):
+        if is_experiment(parts[0]) or (len(parts) == 1 and parts[0].manifest["key"] == key):
             target.adopt(parts[0])  # there is nothing to merge it with
         elif target.cell(key) is None:
             merge_shards(target, key, sorted(parts, key=lambda cell: tuple(cell.manifest["identity"]["shard"])))
     return Results(out)
 
 
-def _is_experiment(cell: Cell) -> bool:
+def is_experiment(cell: Cell) -> bool:
     """Whether a cell is of the laboratory: it has numbers and curves of its own, and no statistics that others could be made from."""
     return "experiment" in cell.manifest["identity"]
 

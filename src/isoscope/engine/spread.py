@@ -14,6 +14,7 @@ from typing import Any
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
 from isoscope.core.group import UNTRAINED
+from isoscope.core.named import Name, named
 from isoscope.engine.executor import Engine, Executor, cores
 from isoscope.engine.measure import Given, cell_identity
 from isoscope.engine.options import Options, options_from
@@ -169,7 +170,7 @@ def _aside(folder: Path) -> Path:
 
 def open_spread(
     names: list[str],
-    data: str | Iterable[str],
+    data: Name | Iterable[Name],
     out: str | Path,
     options: Options,
     column: str | None,
@@ -183,7 +184,7 @@ def open_spread(
     asked = Engine(engine, address, processes, shards)
     references = [resolve(name, seed=options.seed) for name in names]
     bare = [reference.name.removeprefix(UNTRAINED) for reference in references]
-    given = Given([data] if isinstance(data, str) else list(data), column, bare)
+    given = Given(named(data), column, bare)
     asked.check(given.specs)
     run = Run(out)
     planned = plan(run, references, given, options, asked)
@@ -195,7 +196,7 @@ def open_spread(
 
 
 def lines_of(
-    models: list[str], data: str | Iterable[str] = "embedded", out: str | Path = "isoscope-run", *, column: str | None = None, **rest: Any
+    models: list[str], data: Name | Iterable[Name] = "embedded", out: str | Path = "isoscope-run", *, column: str | None = None, **rest: Any
 ) -> list[str]:
     """The plan of a measurement in lines; nothing is loaded or written."""
     rest.pop("quiet", None)

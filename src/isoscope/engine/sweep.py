@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
+from isoscope.core.named import Name, named
 from isoscope.engine.course import Course
 from isoscope.engine.executor import Engine
 from isoscope.engine.measure import Given
@@ -22,8 +23,8 @@ TAPS = ("hidden", "attention")
 
 
 def sweep(
-    suites: str | Iterable[str],
-    data: str | Iterable[str] = "embedded",
+    suites: Name | Iterable[Name],
+    data: Name | Iterable[Name] = "embedded",
     out: str | Path = "isoscope-run",
     *,
     steps: str | None = None,
@@ -66,7 +67,7 @@ def sweep(
     return results
 
 
-def sweep_all(suites: str | Iterable[str], data: str | Iterable[str], out: str | Path, **asked: Any) -> tuple[Results, list[str]]:
+def sweep_all(suites: Name | Iterable[Name], data: Name | Iterable[Name], out: str | Path, **asked: Any) -> tuple[Results, list[str]]:
     """The run, and what is wrong with its suites, one sentence each; `asked` as `sweep` takes it, with the engine in one piece."""
     course, found = _course(suites, data, out, **asked)
     course.go(found)
@@ -77,15 +78,15 @@ def sweep_all(suites: str | Iterable[str], data: str | Iterable[str], out: str |
     return Results(out), faults
 
 
-def sweep_lines(suites: str | Iterable[str], data: str | Iterable[str], out: str | Path, **asked: Any) -> list[str]:
+def sweep_lines(suites: Name | Iterable[Name], data: Name | Iterable[Name], out: str | Path, **asked: Any) -> list[str]:
     """The plan of a sweep in lines: what of each suite is measured and what is left; nothing is loaded, downloaded or written."""
     course, found = _course(suites, data, out, **asked)
     return course.lines(found)
 
 
 def _course(
-    suites: str | Iterable[str],
-    data: str | Iterable[str],
+    suites: Name | Iterable[Name],
+    data: Name | Iterable[Name],
     out: str | Path,
     *,
     steps: str | None,
@@ -98,14 +99,14 @@ def _course(
 ) -> tuple[Course, list[Suite]]:
     """The way through the suites, and the suites."""
     chosen = options_from({"taps": TAPS} | options)
-    found = open_suites(_words(suites), steps, seeds)
-    given = Given(_words(data), column, [suite.name for suite in found])
+    found = open_suites(named(suites), steps, seeds)
+    given = Given(named(data), column, [suite.name for suite in found])
     engine.check(given.specs)
     return Course(Run(out), chosen, given, delete=delete, progress=Progress(quiet=quiet), engine=engine), found
 
 
 def audit(
-    suites: str | Iterable[str],
+    suites: Name | Iterable[Name],
     out: str | Path = "isoscope-run",
     *,
     steps: str | None = None,
@@ -115,14 +116,10 @@ def audit(
     **options: Any,
 ) -> list[str]:
     """Load every checkpoint and measure none: what is wrong with the suites, one sentence each."""
-    found = open_suites(_words(suites), steps, seeds)
+    found = open_suites(named(suites), steps, seeds)
     course = Course(Run(out), options_from(options), None, delete=delete, progress=Progress(quiet=quiet))
     course.go(found)
     return course.judge(found)
-
-
-def _words(given: str | Iterable[str]) -> list[str]:
-    return [given] if isinstance(given, str) else list(given)
 
 
 def _dynamics(run: Run) -> None:
