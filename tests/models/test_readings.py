@@ -179,3 +179,18 @@ def test_a_sequence_of_plain_layers_is_one_block():
 
     assert [path for path, _ in find_blocks(Net(), "backbone")] == ["layers.0", "layers.1", "layers.2"]
     assert [path for path, _ in find_blocks(nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3)), "backbone")] == ["0", "2"]
+
+
+@pytest.mark.parametrize("title", ["ViT", "ResNet"])
+def test_positions_of_great_norm_are_split_off_in_images_too(title, photographs, tmp_path):
+    whole, _, _ = measured(title, photographs, tmp_path)
+    split = isoscope.measure(tmp_path / "model", photographs, tmp_path / "split", quiet=True, batch_size=2, split=("sink",)).table()
+    same = split[split["policy"].isin(["all", "no-special", "body"])]
+    columns = ["kind", "layer", "policy", "metric"]
+    both = whole.merge(same, on=columns, suffixes=("", "_split")).query("metric in ('mean_norm', 'mean_cosine', 'drift_norm')")
+    assert len(both) >= 9
+    assert np.allclose(both["value"], both["value_split"], rtol=1e-6)
+    counts = split.query("metric == 'mean_norm'").pivot_table(index=["kind", "layer"], columns="policy", values="n", fill_value=0)
+    assert (counts["body-no-sink"] + counts.get("sink", 0) == counts["body"]).all()
+    with pytest.raises(isoscope.IsoscopeError, match="--split frequency divides tokens"):
+        isoscope.measure(tmp_path / "model", photographs, tmp_path / "refused", quiet=True, split=("frequency",))

@@ -64,7 +64,10 @@ def _options(
     sample: Annotated[int, typer.Option(help="Points kept a layer for what needs a second look; 0 for none.")] = 4096,
     gram: Annotated[str, typer.Option(help="Layers that keep second moments above d = 2048 (`all`, or as --layers).")] = "",
     cosine_sd: Annotated[bool, typer.Option("--cosine-sd", help="Keep second moments of directions too, for cosine_sd.")] = False,
-    split: Annotated[list[str] | None, typer.Option(help="Split the body further: sink, frequency, position. May be repeated.")] = None,
+    split: Annotated[
+        list[str] | None,
+        typer.Option(help="Split the body further: sink (by norm, of any model), frequency, position (both of tokens). May be repeated."),
+    ] = None,
     keep: Annotated[str, typer.Option(help="What the run stores: rows (tables), sums (and moments, groups), all (and samples).")] = "all",
     trust_remote_code: Annotated[
         list[str] | None,

@@ -112,6 +112,7 @@ def planned(paper: Paper, asked: Asked, out: Path) -> tuple[list[Part], list[Abs
 
 def _parts(experiment: Experiment, asked: Asked, found: list[str], out: Path) -> Iterable[Part]:
     data = " ".join(f"--data '{spec}'" for spec in data_of(experiment, asked))
+    data += "".join(f" --split {one}" for one in experiment.options.get("split", ()))
     if experiment.kind == "block":
         yield Part(experiment, "block", "block", f"isoscope block --out {out}")
     elif experiment.kind == "null":

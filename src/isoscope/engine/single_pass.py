@@ -70,8 +70,8 @@ class Pass:
         self.reference, self.source, self.options = reference, source, options
         self.model = _loaded(reference, options, hold=hold)
         self.reader = self.model.family.reader(self.model, options.seq_len)
-        if options.split and self.reader.unit != "tokens":
-            raise IsoscopeError(f"--split divides tokens; {reference.name} reads {self.reader.unit}.")
+        if self.reader.unit != "tokens" and (of_tokens := [one for one in options.split if one != "sink"]):
+            raise IsoscopeError(f"--split {of_tokens[0]} divides tokens; {reference.name} reads {self.reader.unit}.")
         self.batch_tokens = options.batch_size * self.reader.seq_len
         self.stream = Stream(source, self.reader.pieces, options.max_tokens, options.shard, options.max_items)
         self.by_sequence = self.stream.by_sequence()

@@ -15,6 +15,8 @@ BIBTEX = """@inproceedings{razzhigaev2024shape,
 }"""
 
 SMALL = {"max_items": 64, "batch_size": 32, "sample": 2048, "taps": ("hidden",)}
+SINKS = {"split": ("sink",)}
+"""The claims are held to hold without the few tokens whose norm is far above the others' too."""
 ENWIK8 = "hf:LTCB/enwik8?config=enwik8&split=train"
 
 EXPERIMENTS = (
@@ -31,6 +33,7 @@ EXPERIMENTS = (
         ),
         embedded=("embedded:decoder",),
         data=ENWIK8,
+        options=SINKS,
         small=SMALL,
     ),
     Experiment(
@@ -40,6 +43,7 @@ EXPERIMENTS = (
         paper=("google-bert/bert-base-uncased", "FacebookAI/roberta-base", "albert/albert-base-v2"),
         embedded=("embedded:encoder",),
         data=ENWIK8,
+        options=SINKS,
         small=SMALL,
     ),
     Experiment(
@@ -49,7 +53,7 @@ EXPERIMENTS = (
         paper=("EleutherAI/pythia-160m@step{step}",),
         embedded=("embedded:decoder", "embedded:encoder"),
         data=ENWIK8,
-        options={"max_items": 128, "taps": ("hidden",)},
+        options={"max_items": 128, "taps": ("hidden",), **SINKS},
         small=SMALL,
         steps="0,1-512:x2,1000-143000:10000",
     ),
