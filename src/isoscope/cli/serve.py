@@ -39,8 +39,8 @@ def run(
         server = Server(Follower(lambda: state_of(runs), build), port)
     except OSError as error:
         raise IsoscopeError(f"Port {port} cannot be used ({error.strerror or error}); choose another with --port, or 0 for any.") from error
-    typer.echo(f"{server.address} (Ctrl-C ends it)", err=True)
     try:
+        typer.echo(f"{server.address} (Ctrl-C ends it)", err=True)
         server.run()
     except KeyboardInterrupt:
         typer.echo("", err=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import signal
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -87,7 +88,7 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, follower: Follower, port: int) -> None:
-        self.follower = follower
+        self.follower, self._interrupted = follower, threading.Event()
         super().__init__((ADDRESS, port), Handler)
 
     @property
@@ -98,12 +99,20 @@ class Server(ThreadingHTTPServer):
     def run(self) -> None:
         """Serve, and follow the run, until interrupted."""
         stopped = threading.Event()
+        if threading.current_thread() is threading.main_thread():  # an exception that a signal raises wherever it may be can get lost there
+            signal.signal(signal.SIGINT, lambda *_: self._interrupted.set())
         threading.Thread(target=self.follower.follow, args=(stopped,), daemon=True).start()
         try:
             self.serve_forever(poll_interval=0.2)
         finally:
             stopped.set()
             self.server_close()
+
+    def service_actions(self) -> None:
+        """Between two requests: end where that was asked for."""
+        super().service_actions()
+        if self._interrupted.is_set():
+            raise KeyboardInterrupt
 
 
 class Handler(BaseHTTPRequestHandler):
