@@ -90,6 +90,9 @@ class Server(ThreadingHTTPServer):
     def __init__(self, follower: Follower, port: int) -> None:
         self.follower, self._interrupted = follower, threading.Event()
         super().__init__((ADDRESS, port), Handler)
+        # Before anyone knows the address; also where a shell has its background jobs ignore the signal.
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, lambda *_: self._interrupted.set())
 
     @property
     def address(self) -> str:
@@ -99,8 +102,6 @@ class Server(ThreadingHTTPServer):
     def run(self) -> None:
         """Serve, and follow the run, until interrupted."""
         stopped = threading.Event()
-        if threading.current_thread() is threading.main_thread():  # an exception that a signal raises wherever it may be can get lost there
-            signal.signal(signal.SIGINT, lambda *_: self._interrupted.set())
         threading.Thread(target=self.follower.follow, args=(stopped,), daemon=True).start()
         try:
             self.serve_forever(poll_interval=0.2)
