@@ -96,7 +96,8 @@ def test_a_ledger_of_another_form(tmp_path, ledger):
         Ledger(tmp_path).claim("a")
 
 
-def test_a_column_of_another_type(seeds, tmp_path):
+@pytest.mark.parametrize(("column", "value"), [("n", "many"), ("policy", None), ("metric", None)])
+def test_a_column_of_another_type(seeds, tmp_path, column, value):
     import shutil
 
     import pandas as pd
@@ -107,7 +108,7 @@ def test_a_column_of_another_type(seeds, tmp_path):
     shutil.copytree(seeds / "run", tmp_path / "run")
     (cell,) = (tmp_path / "run" / "cells").iterdir()
     frame = pd.read_parquet(cell / "rows.parquet")
-    frame["n"] = "many"
+    frame[column] = value
     frame.to_parquet(cell / "rows.parquet")
     _fit(cell / "rows.parquet")
     with pytest.raises(IsoscopeError, match=r"rows\.parquet is damaged"):
@@ -115,7 +116,15 @@ def test_a_column_of_another_type(seeds, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change", [{"tried": True}, {"columns": {"model": "a", "step": 10**30}}, {"columns": {"model": None}}, {"identity": {"shard": 3}}]
+    "change",
+    [
+        {"tried": True},
+        {"tried": [["a"]]},
+        {"seconds": []},
+        {"columns": {"model": "a", "step": 10**30}},
+        {"columns": {"model": None}},
+        {"identity": {"shard": 3}},
+    ],
 )
 def test_a_manifest_with_values_of_another_kind(seeds, tmp_path, change):
     import shutil
@@ -169,3 +178,64 @@ def test_a_shard_that_does_not_say_what_it_measured(seeds, tmp_path):
     path.write_text(sealed(manifest))
     with pytest.raises(IsoscopeError, match="does not say how many documents it measured; delete"):
         merge_shards(Run(tmp_path / "merged"), "key", Run(tmp_path / "run").cells())
+
+
+def test_a_cell_that_does_not_say_which_shard_it_is_stands_alone(seeds, tmp_path):
+    import shutil
+
+    from isoscope.engine.results import merge
+    from isoscope.store.manifest import sealed
+
+    shutil.copytree(seeds / "run", tmp_path / "run")
+    (path,) = (tmp_path / "run").glob("cells/*/manifest.json")
+    manifest = json.loads(path.read_text())
+    del manifest["identity"]["shard"]
+    path.write_text(sealed(manifest))
+    assert len(merge([tmp_path / "run"], tmp_path / "merged").manifests()) == 1
+
+
+def test_text_that_is_no_text(seeds, tmp_path):
+    import shutil
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from isoscope.engine.results import Results
+    from tests.hostile.fuzz import _fit
+
+    shutil.copytree(seeds / "run", tmp_path / "run")
+    (path,) = (tmp_path / "run").glob("cells/*/rows.parquet")
+    table = pq.read_table(path)
+    spoilt = pa.array([b"\xff\xfe"] * len(table), pa.binary()).view(pa.string())
+    pq.write_table(table.set_column(table.schema.get_field_index("family"), "family", spoilt), path)
+    _fit(path)
+    with pytest.raises(IsoscopeError, match=r"rows\.parquet is damaged"):
+        Results(tmp_path / "run").table()
+
+
+def test_two_columns_of_one_name(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table([pa.array([1.0]), pa.array([2.0])], names=["d0", "d0"]), tmp_path / "x.parquet")
+    with pytest.raises(IsoscopeError, match="has two columns of one name; name them apart"):
+        open_array(tmp_path / "x.parquet")
+
+
+def test_the_home_of_nobody():
+    from isoscope.models.reference import resolve
+
+    with pytest.raises(IsoscopeError, match="There is no folder ~nobody-of-this-name/x"):
+        resolve("~nobody-of-this-name/x")
+
+
+def test_more_blocks_than_tensors(tmp_path):
+    from isoscope.models.formats.gguf import check_gguf
+
+    def text(word):
+        return struct.pack("<Q", len(word)) + word
+
+    name = text(b"llama.block_count") + struct.pack("<II", 4, 1 << 30)
+    (tmp_path / "x.gguf").write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + name)
+    with pytest.raises(IsoscopeError, match="it claims 1,073,741,824 blocks and holds 0 tensors"):
+        check_gguf(tmp_path / "x.gguf")

@@ -40,7 +40,8 @@ def read_json(path: Path, most: int = LONGEST_JSON) -> Any:
 def read_text(path: Path, most: int = LONGEST_JSON) -> str:
     """A file of UTF-8; a ValueError where it is none or has more than `most` bytes."""
     with path.open("rb") as file:
-        raw = file.read(most + 1)
+        size = os.fstat(file.fileno()).st_size or most  # what is no file has no size; the bound itself would be taken at once
+        raw = file.read(min(size, most) + 1)
     if len(raw) > most:
         raise ValueError(f"it has more than {most:,} bytes")
     return raw.decode("utf-8")

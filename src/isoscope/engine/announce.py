@@ -13,8 +13,9 @@ from pathlib import Path
 from isoscope.core.errors import IsoscopeError
 from isoscope.statistics.groups import groups_at
 
-M_MMAP_THRESHOLD, LARGE = -3, 1 << 22
-"""A parameter of the GNU C library's malloc, and from how many bytes on a block is large."""
+M_MMAP_THRESHOLD, LARGE = -3, 1 << 17
+"""A parameter of the GNU C library's malloc, and from how many bytes on a block is large: every state of a batch should be, since what
+is left of smaller ones between pieces in use differs from batch to batch, and the peak would be that of the unluckiest."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
+from isoscope.core.named import at_home
 from isoscope.engine.announce import human
 from isoscope.engine.executor import Engine, Executor
 from isoscope.engine.ledger import Ledger, stamp_of
@@ -43,7 +44,7 @@ class Stop:
     @property
     def hub(self) -> HubName | None:
         """Its name on the hub, if that is where it is from."""
-        return None if Path(self.checkpoint.spec).expanduser().exists() else HubName.parse(self.checkpoint.spec)
+        return None if at_home(self.checkpoint.spec).exists() else HubName.parse(self.checkpoint.spec)
 
     def named(self, reference: ModelReference) -> ModelReference:
         """The checkpoint as a part of its suite."""

@@ -164,7 +164,8 @@ def merge(runs: list[str | Path], out: str | Path) -> Results:
         whole.setdefault(key_of(cell.manifest["identity"] | {"shard": [0, 1]}), []).append(cell)
     target = Run(out)
     for key, parts in whole.items():
-        if is_experiment(parts[0]) or (len(parts) == 1 and parts[0].manifest["key"] == key):
+        lone = "shard" not in parts[0].manifest["identity"] or (len(parts) == 1 and parts[0].manifest["key"] == key)
+        if is_experiment(parts[0]) or lone:
             target.adopt(parts[0])  # there is nothing to merge it with
         elif target.cell(key) is None:
             merge_shards(target, key, sorted(parts, key=lambda cell: tuple(cell.manifest["identity"]["shard"])))

@@ -27,6 +27,7 @@ from isoscope.models.load import LoadedModel, load
 from isoscope.models.piece import Fed
 from isoscope.models.reference import ModelReference
 from isoscope.statistics.kept import Statistics
+from isoscope.statistics.kernel import warm_up
 from isoscope.statistics.matrix import accumulate
 from isoscope.statistics.site_statistics import SiteStatistics
 from isoscope.store.cell import unpack
@@ -138,6 +139,7 @@ class Pass:
 
     def run(self) -> Iterator[None]:
         """Measure window after window; between two the state may be saved."""
+        self._settle()
         self.taps.reserve(self._points)
         if self.options.sharpness:
             self._calibrate()
@@ -148,7 +150,16 @@ class Pass:
             for batch, last in zip(batched, last_parts(batched), strict=True):
                 self._measure(batch, last)
                 give_back()
+            del window, batched, batch  # or they would lie beside the next window while it is read
             yield
+
+    def _settle(self) -> None:
+        """Have all that the first batch would bring into memory, so that later ones find the room in which it was measured."""
+        steady()
+        warm_up()
+        gc.collect()
+        for weight in self.model.whole.parameters():
+            weight.detach().reshape(-1)[::PAGE].sum()  # a file's weights come into memory when they are read: read a bit of every page
 
     def _calibrate(self) -> None:
         """The first sequences of the whole source, whatever the shard: what is taken out of queries is found from them."""
@@ -212,10 +223,7 @@ class Pass:
 
     def memory(self) -> int:
         """The peak to expect: what the process holds, a forward pass of the largest batch (tried here) and the statistics."""
-        gc.collect()
-        for weight in self.model.whole.parameters():
-            weight.detach().reshape(-1)[::PAGE].sum()  # a file's weights come into memory when they are read: read a bit of every page
-        steady()
+        self._settle()
         forget_peak()
         pieces = self.reader.probe(self.options.batch_size, self.reader.seq_len)
         if self.reader.unit == "tokens" and len(pieces) > 1 and self.reader.pads:

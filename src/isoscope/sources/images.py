@@ -15,7 +15,7 @@ from isoscope.core.source import FileItems, SourceKind, open_files, optional
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-ODD = (TypeError, KeyError, IndexError, OverflowError, AttributeError, ZeroDivisionError, struct.error, RuntimeError, AssertionError)
+ODD = (TypeError, LookupError, ArithmeticError, AttributeError, struct.error, RuntimeError, AssertionError, MemoryError)
 """What Pillow's parsers in Python also raise where a file is garbled."""
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")
 """What is read, whatever a file is called: among Pillow's other formats is one that starts another program."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from isoscope.core.bounded import parse_json
 from isoscope.core.errors import IsoscopeError, nearest
+from isoscope.core.parquet import opened
 from isoscope.core.source import Item, SourceKind, find, fingerprint_of, relative, short_name
 
 EMBEDDED = Path(__file__).parent / "data" / "text.jsonl"
@@ -132,13 +133,12 @@ def json_rows(path: Path, column: str | None, shown: str) -> Iterator[tuple[int,
 def parquet_rows(path: Path, column: str | None, shown: str) -> Iterator[tuple[int, str]]:
     """The named column, a batch of rows at a time; rows without text are passed over but counted."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     def is_text(kind: Any) -> bool:
         return is_text(kind.value_type) if pa.types.is_dictionary(kind) else pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
     try:
-        with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+        with opened(path) as file:
             schema = file.schema_arrow
             texts = [field.name for field in schema if is_text(field.type)]
             column = choose_column(shown, column, schema.names, texts)
@@ -146,7 +146,7 @@ def parquet_rows(path: Path, column: str | None, shown: str) -> Iterator[tuple[i
                 raise IsoscopeError(f"{shown}: the column {column!r} must hold strings; it holds {schema.field(column).type}.")
         ordinal = 0
         # Equal documents are decoded once and not once a row, and one of them at a time is made a string.
-        with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False, read_dictionary=[column]) as file:
+        with opened(path, read_dictionary=[column]) as file:
             for batch in file.iter_batches(batch_size=BATCH, columns=[column]):
                 for cell in batch.column(0):
                     text = cell.as_py()

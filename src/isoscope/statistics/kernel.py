@@ -114,6 +114,11 @@ def block_sums(x: Block, mask: Block | None = None, *, directions_only: bool = F
     return Sums(counted, zeros, total, directions, squared, np.sqrt(lengths).sum(1), lengths.sum(1), bad)
 
 
+def warm_up() -> None:
+    """Load what is compiled, which takes as much memory as a small model, and the libraries that the first block would ask for."""
+    block_sums(np.ones((1, LONG, 1), dtype=np.float32))
+
+
 @lru_cache(maxsize=1)
 def _libraries() -> Any:
     import scipy.linalg  # noqa: F401  it brings a BLAS of its own, which must be there to be found

@@ -11,14 +11,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from isoscope.core.bounded import parse_json, read_text, regular_size
 from isoscope.core.errors import IsoscopeError
+from isoscope.core.parquet import opened
 from isoscope.core.site import Site
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.statistics.kept import Statistics, from_state, state_of
 from isoscope.store.manifest import FORMAT, KEPT, MANIFEST, ROWS, SERIES, STATISTICS, mistake_in
+
+NEVER_EMPTY = ("model", "metric", "name", "policy")
+"""Columns that every row has a value in."""
 
 
 def packed(sites: Statistics, *, sample: bool = True) -> Iterator[tuple[str, np.ndarray]]:
@@ -94,10 +97,16 @@ class Cell:
     def _arrow(self, name: str, columns: dict[str, str]) -> pa.Table:
         """A table as Arrow has it: thousands of them are put together before one frame is made."""
         try:
-            with pq.ParquetFile(self.folder / name) as file:
-                return file.read(list(columns), use_threads=False).select(list(columns)).cast(_schema(tuple(columns.items())))
+            with opened(self.folder / name) as file:
+                if (count := file.metadata.num_rows) > (size := (self.folder / name).stat().st_size):
+                    raise ValueError(f"it claims {count:,} rows in {size:,} bytes")
+                found = file.read(list(columns), use_threads=False).select(list(columns)).cast(_schema(tuple(columns.items())))
+            found.validate(full=True)  # that text is text
         except (OSError, ValueError, KeyError, TypeError, OverflowError, NotImplementedError, MemoryError, pa.ArrowException) as error:
             raise self.damaged(name, (str(error).splitlines() or [type(error).__name__])[0].rpartition(": ")[2]) from error
+        if gaps := [column for column in NEVER_EMPTY if column in columns and found[column].null_count]:
+            raise self.damaged(name, f"a row has no {gaps[0]}")
+        return found
 
     def arrow_rows(self) -> pa.Table:
         """The numbers of the cell, before they are a frame."""

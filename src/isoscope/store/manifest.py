@@ -61,8 +61,12 @@ def mistake_in(manifest: dict[str, Any], name: str) -> str:
             return f"its {column} is {value!r:.40}"
         if not isinstance(value, kind) and (column in manifest["columns"] or column == "model"):
             return f"its {column} is {value!r:.40}"
-    if not isinstance(manifest.get("tried", []), list):
-        return f"what it tried is {manifest['tried']!r:.40}"
+    tried = manifest.get("tried", [])
+    if not (isinstance(tried, list) and all(isinstance(name, str) for name in tried)):
+        return f"what it tried is {tried!r:.40}"
+    for cost in ("seconds", "memory"):
+        if type(manifest.get(cost, 0)) not in (int, float):
+            return f"its {cost} are {manifest[cost]!r:.40}"
     shard = manifest["identity"].get("shard", [0, 1])
     if not (isinstance(shard, list) and len(shard) == 2 and all(type(one) is int for one in shard) and 0 <= shard[0] < shard[1] < 1 << 20):
         return f"its shard is {shard!r:.40}"

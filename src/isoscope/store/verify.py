@@ -16,6 +16,7 @@ from typing import Any
 
 from isoscope.core.bounded import parse_json, read_text, regular_size
 from isoscope.core.errors import IsoscopeError
+from isoscope.core.parquet import opened
 from isoscope.core.site import Site
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS
 from isoscope.core.version import __version__
@@ -178,10 +179,9 @@ def _of_file(path: Path, entry: Any, again: str, progress: Callable[[int], None]
 def _schema(path: Path, columns: dict[str, str]) -> str:
     """What is wrong with a table, a batch of rows at a time."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+        with opened(path) as file:
             schema = file.schema_arrow
             if absent := [name for name in columns if name not in schema.names]:
                 return f"it lacks the column {absent[0]}"

@@ -16,6 +16,10 @@ from isoscope.core.errors import IsoscopeError
 SCALARS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 """Bytes of a value by its type; 8 is a string and 9 a list."""
 STRING, LIST = 8, 9
+WHOLE = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 10: "Q", 11: "q"}
+"""How a whole number is read, by its type."""
+BLOCKS = b".block_count"
+"""The end of the name of a field that says how many blocks a model has."""
 LONGEST_NAME = 1 << 16
 MOST_ENTRIES = 1 << 22
 """Entries of a list, over all lists; the largest vocabularies have 300,000 tokens, a score and a type each, and as many merges."""
@@ -47,12 +51,16 @@ class Header:
             raise ValueError(f"{what} claims {size:,} bytes, and {self.left():,} are left")
         self.file.seek(size, 1)
 
-    def string(self, most: int | None = None) -> None:
+    def string(self) -> None:
         """Pass over a string."""
+        self.skip(self.number("Q"), "a string")
+
+    def name(self) -> bytes:
+        """A name."""
         length = self.number("Q")
-        if most is not None and length > most:
+        if length > min(LONGEST_NAME, self.left()):
             raise ValueError(f"a name claims {length:,} bytes")
-        self.skip(length, "a string")
+        return self.file.read(length)
 
     def value(self, kind: int, *, within: bool = False) -> None:
         """Pass over a value."""
@@ -95,8 +103,13 @@ def _walk(header: Header) -> None:
     if tensors > MOST_TENSORS or fields > MOST_FIELDS:
         raise ValueError(f"it claims {tensors:,} tensors and {fields:,} fields")
     for _ in range(fields):
-        header.string(LONGEST_NAME)
-        header.value(header.number("I"))
+        name, kind = header.name(), header.number("I")
+        if name.endswith(BLOCKS) and kind in WHOLE:
+            blocks = header.number(WHOLE[kind])
+            if not 0 <= blocks <= tensors:  # the library makes a list of names for each before it looks for one
+                raise ValueError(f"it claims {blocks:,} blocks and holds {tensors:,} tensors")
+        else:
+            header.value(kind)
     sizes = [_tensor(header) for _ in range(tensors)]
     needed = sum(size for _, size in sizes)
     if needed > header.left() or any(offset + size > header.left() for offset, size in sizes):
@@ -107,7 +120,7 @@ def _tensor(header: Header) -> tuple[int, int]:
     """The place and the size of a tensor's values."""
     from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 
-    header.string(LONGEST_NAME)
+    header.name()
     axes = header.number("I")
     if not 1 <= axes <= MOST_AXES:
         raise ValueError(f"a tensor claims {axes:,} axes")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from isoscope.core.named import at_home
 from isoscope.models.formats.weights import NOT_WEIGHTS
 from isoscope.models.suites.names import FIELD, LABEL, Member, Pattern, seed_in, step_in
 
@@ -46,7 +47,7 @@ def members_of(pattern: Pattern) -> list[Member]:
     root = _root(pattern)
     if not root.is_dir() or (root == Path() and not pattern.start.startswith("./")):
         return []
-    expanded = Pattern(str(Path(pattern.text).expanduser()))
+    expanded = Pattern(str(at_home(pattern.text)))
     relative = FIELD.sub("*", str(Path(expanded.text).relative_to(root)))
     return [member for path in sorted(root.glob(relative)) if (member := expanded.match(str(path)))]
 
@@ -62,5 +63,5 @@ def name_of(pattern: Pattern) -> str:
 
 
 def _root(pattern: Pattern) -> Path:
-    start = Path(pattern.start).expanduser()
+    start = at_home(pattern.start)
     return start if pattern.start.endswith("/") else start.parent

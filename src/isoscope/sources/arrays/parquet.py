@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from isoscope.core.errors import IsoscopeError
+from isoscope.core.parquet import opened
 from isoscope.sources.arrays.file import ArrayFile, Block, block_dtype, choose
 
 WIDEST = 1 << 24
@@ -20,10 +21,9 @@ WIDEST = 1 << 24
 def sound(path: Path) -> Iterator[Any]:
     """The open file; what Arrow raises for a damaged one, in one sentence."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+        with opened(path) as file:
             yield file
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
@@ -100,6 +100,8 @@ def open_parquet(path: Path, key: str | None = None) -> Columns:
 
     with sound(path) as file:
         n, schema = file.metadata.num_rows, file.schema_arrow
+        if len(set(schema.names)) < len(schema.names):
+            raise IsoscopeError(f"{path} has two columns of one name; name them apart.")
         lists = [field.name for field in schema if is_list(field.type)]
         if key is None and not lists:
             # an index that pandas wrote down is not a dimension
