@@ -188,8 +188,8 @@ def test_memory_that_is_reserved_changes_nothing():
     reserved.reserve(0)
     for s in (1, 2):
         reserved.reserve(s, when_used=True)
-    assert reserved._later == {1, 2}
+    assert reserved.waiting == {1, 2}
     feed(reserved, segments[:4])
-    assert reserved._later == set()
+    assert reserved.waiting == set()
     feed(reserved, segments[4:])
     close(reserved, whole(docs), rel=1e-12)

@@ -18,7 +18,7 @@ from isoscope.engine.options import Options
 from isoscope.engine.places import Laid, Places
 from isoscope.models.blocks import stages
 from isoscope.models.family import Stack
-from isoscope.models.tap import Tap, absorb, points_of
+from isoscope.models.tap import Layout, Tap, absorb, points_of
 from isoscope.statistics.kept import Statistics, filled
 from isoscope.statistics.site_statistics import SiteStatistics
 
@@ -44,6 +44,7 @@ class Sites:
         self.statistics: Statistics = {}
         self.shapes: dict[Site, int] = {}
         self._laid: Laid | None = None
+        self._begun: set[str] = set()
 
     def learn(self, run: Callable[[], object]) -> None:
         """Every site and its dimension, from a forward pass over a small input, and empty statistics for those that are wanted."""
@@ -64,6 +65,7 @@ class Sites:
     def empty(self) -> None:
         """Empty statistics for every site that is wanted, of those that are known."""
         self.statistics = {}
+        self._begun.clear()
         for site, d in self.shapes.items():
             if self.options.wants(site, self.tap.depth[site.stack]):
                 self.statistics[site] = SiteStatistics(
@@ -135,9 +137,19 @@ class Sites:
         for found, state in self._readings(site, tensor):
             kept = self.statistics.get(found)
             if isinstance(kept, SiteStatistics) and self._laid is not None:
-                points = points_of(state)
-                layout = self._laid("" if found.kind == "map" else found.stack, *points.shape[:2])
+                points, stack = points_of(state), "" if found.kind == "map" else found.stack
+                layout = self._laid(stack, *points.shape[:2])
+                if stack not in self._begun:
+                    self._expect(stack, layout)
                 absorb(kept, points, layout, found, self.name)
+
+    def _expect(self, stack: str, layout: Layout) -> None:
+        """Before the first state of a stack, what its other layers will take: later batches then find no less room than the first."""
+        self._begun.add(stack)
+        used = [code for code, *_ in layout.slices()]
+        for site, kept in self.statistics.items():
+            if isinstance(kept, SiteStatistics) and ("" if site.kind == "map" else site.stack) == stack:
+                kept.expect(used)
 
     def check(self) -> None:
         """A site that saw nothing is an error, not a gap."""

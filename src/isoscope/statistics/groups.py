@@ -52,14 +52,14 @@ class Groups:
         self.products = np.zeros((2, self.count, slices, slices))  # Σ_item S_a·S_b, Σ_item n_a n_b
         self.units = np.zeros(self.count, dtype=np.int64)
         self._open: dict[int, tuple[Floats, Floats]] = {}
-        self._later: set[int] = set()  # slices whose memory is to be taken with their first part
+        self.waiting: set[int] = set()  # slices whose memory is to be taken with their first part
 
     def reserve(self, slice: int, *, when_used: bool = False) -> None:
         """Have all the memory of a slice, now or with its first part: the system gives it only as it is written."""
         if when_used and not self.counts[0, slice].any():
-            self._later.add(slice)
+            self.waiting.add(slice)
         else:
-            self._later.discard(slice)
+            self.waiting.discard(slice)
             self.sums[:, slice] += 0.0
 
     def update(
@@ -78,7 +78,7 @@ class Groups:
         for s, part in enumerate(parts):
             if part is None:
                 continue
-            if s in self._later:
+            if s in self.waiting:
                 self.reserve(s)
             directions[:, s], alive[:, s] = part.directions, part.n - part.zeros
             _scatter(self.counts[:, s].T, group, np.stack([part.n, alive[:, s], part.norm, part.norm2], axis=1))

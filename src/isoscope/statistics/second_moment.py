@@ -37,7 +37,7 @@ class SecondMoment:
         self._matrix: Floats | None = None  # Σ(x−c)(x−c)ᵀ, right of the diagonal as long as it is not whole
         self._whole = True
         self._room: Floats | None = None
-        self._later = False  # whether the room is to be taken with the first vector
+        self.waits = False  # whether the room is to be taken with the first vector
         self.step = 0.0  # the relative rounding step of the products, the coarsest there was
 
     @property
@@ -57,8 +57,8 @@ class SecondMoment:
 
     def reserve(self, *, when_used: bool = False) -> None:
         """Take the memory of the matrix now, or with the first vector: a long run that begins must not end for lack of it."""
-        self._later = when_used and not self.n
-        if self._matrix is None and not self._later:
+        self.waits = when_used and not self.n
+        if self._matrix is None and not self.waits:
             self._room = np.empty((self.d, self.d))
             self._room.fill(0.0)  # written, and so really there
             held, self.held, self.n = self.held, [], 0
@@ -68,7 +68,7 @@ class SecondMoment:
     def update(self, x: Block, drop: np.ndarray | None = None) -> None:
         """Add the rows of x, shape (m, d), float32 or float64; those numbered in `drop` are left out."""
         gone = 0 if drop is None else len(drop)
-        if self._later and len(x) > gone:
+        if self.waits and len(x) > gone:
             self.reserve()
         if self._matrix is None and self.n + len(x) - gone <= self.d:
             rows = x if isinstance(x, np.ndarray) else x.cpu().numpy()

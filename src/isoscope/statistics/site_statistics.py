@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import copy
 
 import numpy as np
@@ -36,6 +37,15 @@ class SiteStatistics:
                 self.groups.reserve(number, when_used=later)
         if self.sample is not None:
             self.sample.reserve()
+
+    def expect(self, used: Iterable[int]) -> None:
+        """Points of these slices, by number, are about to come: take what `reserve` left for them to take."""
+        for number in used:
+            for part in (self.moments[number].second, self.moments[number].cosine):
+                if part is not None and part.waits:
+                    part.reserve()
+            if self.groups is not None and number in self.groups.waiting:
+                self.groups.reserve(number)
 
     @property
     def filled(self) -> list[str]:
