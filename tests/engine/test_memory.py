@@ -31,7 +31,7 @@ def first_states(monkeypatch):
 
 
 def test_the_first_state_brings_the_memory_of_all_layers(small_models, texts, tmp_path, first_states):
-    """Special tokens are seen in the first batch, and no layer waits for them; the first tokens of a BERT are special, so `first` is empty."""
+    """Special tokens come in the first batch, and no layer waits for them; a BERT has no first tokens that are not special."""
     isoscope.measure(str(small_models("bert")), str(texts), tmp_path / "run", quiet=True, max_items=40)
     assert {name for _, name in first_states[0]} == {"first"}
 
