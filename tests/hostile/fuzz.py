@@ -10,7 +10,6 @@ more than `PATIENCE` seconds, or more than `GROWTH` bytes beyond what the proces
 import argparse
 import contextlib
 import gc
-import glob
 import io
 import json
 import multiprocessing
@@ -251,9 +250,9 @@ def suites(seeds: Path, work: Path, chance: random.Random) -> None:
         return mutated(seed.encode(), chance).decode("utf-8", "replace").replace("\0", "")
 
     def place(seed: str) -> str:
-        """A path; never a pattern that would go through this whole machine, which takes as long as it takes."""
+        """A path or pattern; never one that goes through this whole machine, which takes as long as it takes."""
         found = word(seed)
-        return found if found.startswith(str(seeds)) else glob.escape(found)
+        return found if not found or found.startswith(str(seeds)) else f"{seeds}/{found}"
 
     where = chance.choice((str(seeds / "suite"), str(seeds / "suite") + "/checkpoint-{step}", "./x-{seed}-{step}k", "embedded"))
     steps = chance.choice((None, word("0,10,40-200:20"), word("1-512:x2"), word("0-4")))
@@ -269,9 +268,9 @@ def words(seeds: Path, work: Path, chance: random.Random) -> None:
         return mutated(seed.encode(), chance).decode("utf-8", "replace").replace("\0", "")
 
     def place(seed: str) -> str:
-        """A path; never a pattern that would go through this whole machine, which takes as long as it takes."""
+        """A path or pattern; never one that goes through this whole machine, which takes as long as it takes."""
         found = word(seed)
-        return found if found.startswith(str(seeds)) else glob.escape(found)
+        return found if not found or found.startswith(str(seeds)) else f"{seeds}/{found}"
 
     parse_layers(word("0,3,6-8,-1,final"))
     which = chance.randrange(6)

@@ -239,3 +239,10 @@ def test_more_blocks_than_tensors(tmp_path):
     (tmp_path / "x.gguf").write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + name)
     with pytest.raises(IsoscopeError, match="it claims 1,073,741,824 blocks and holds 0 tensors"):
         check_gguf(tmp_path / "x.gguf")
+
+
+def test_a_source_without_a_name_does_not_go_through_the_machine():
+    from isoscope.sources import open_source
+
+    with pytest.raises(IsoscopeError, match="The name of a source is empty"):
+        open_source("")

@@ -26,6 +26,9 @@ def open_source(spec: str, column: str | None = None, modality: str = "text") ->
     """
     if modality not in ENDINGS:
         raise IsoscopeError(f"The modality must be one of {', '.join(ENDINGS)}; it is {modality!r}.")
+    accepted = ", or ".join(kind.accepts for kind in sources if modality in kind.modality.split(", "))
+    if not spec:
+        raise IsoscopeError(f"The name of a source is empty; a source of {modality} is {accepted}.")
     for kind in sources:
         source = kind.open(spec, column, modality)
         if source is not None:
@@ -38,7 +41,6 @@ def open_source(spec: str, column: str | None = None, modality: str = "text") ->
         problem = f"The pattern {spec} matches no file that a source can read as {modality}{instead(spec)}"
     else:
         problem = f"There is no file or folder called {spec!r}"
-    accepted = ", or ".join(kind.accepts for kind in sources if modality in kind.modality.split(", "))
     raise IsoscopeError(f"{problem}; a source of {modality} is {accepted}.")
 
 
