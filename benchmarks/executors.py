@@ -33,6 +33,7 @@ def suite(folder: Path, count: int) -> Path:
     import transformers as t
     from tokenizers import Tokenizer, models, pre_tokenizers
 
+    t.utils.logging.disable_progress_bar()
     letters = {"[UNK]": 0, **{letter: i + 1 for i, letter in enumerate("abcdefghijklmnopqrstuvwxyz .,;'")}}
     tokenizer = Tokenizer(models.WordLevel(letters, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")

@@ -60,18 +60,21 @@ def varint(number):
     return bytes([*found, number])
 
 
-def test_a_page_that_claims_two_gigabytes_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("whole", "stored", "said"),
+    [
+        ((1 << 31) - 1, 1, "a page of 1 bytes claims 2,147,483,647"),
+        (9, (1 << 31) - 1, "a page of 2,147,483,647 bytes ends beyond its column"),
+    ],
+)
+def test_a_page_that_claims_two_gigabytes_is_refused(tmp_path, whole, stored, said):
     path = written(tmp_path / "a.parquet", compression="none", use_dictionary=False)
     _, pages = next(headers(path))
-    at, length, whole, _ = pages[1]
-    raw = path.read_bytes()
-    header = raw[at : at + length]
-    assert varint(whole) in header
-    metadata = pq.ParquetFile(path).metadata
-    # As long as it was: the next pages, and the footer, stay where they are.
-    claim = b"\x15" + varint((1 << 31) - 1)
-    path.write_bytes(raw[:at] + b"\x15\x00" + claim + b"\x15\x02\x00" + raw[at + 4 + len(claim) + 1 :])
-    with pytest.raises(ValueError, match=r"a page of 1 bytes claims 2,147,483,647"):
+    at = pages[1][0]
+    raw, metadata = path.read_bytes(), pq.ParquetFile(path).metadata
+    header = b"\x15\x00\x15" + varint(whole) + b"\x15" + varint(stored) + b"\x00"
+    path.write_bytes(raw[:at] + header + raw[at + len(header) :])  # all that follows, and the footer, stay where they are
+    with pytest.raises(ValueError, match=said):
         check_pages(path, metadata)
 
 

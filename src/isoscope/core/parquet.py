@@ -54,9 +54,11 @@ def _check_chunk(file: BinaryIO, at: int, size: int) -> None:
         if found is None:
             raise ValueError("the header of a page has no end")
         header, (whole, stored) = found
-        if whole < 0 or stored < 0 or whole > max(LARGE, UNFOLDS * stored):
-            raise ValueError(f"a page of {stored:,} bytes claims {whole:,}")
         at += header.at + stored
+        if stored < 0 or at > end:
+            raise ValueError(f"a page of {stored:,} bytes ends beyond its column")
+        if not 0 <= whole <= max(LARGE, UNFOLDS * stored):
+            raise ValueError(f"a page of {stored:,} bytes claims {whole:,}")
 
 
 def _read(file: BinaryIO, at: int, size: int) -> tuple[Header, tuple[int, int]] | None:
