@@ -7,6 +7,7 @@ import time
 import pytest
 
 import isoscope
+from isoscope.engine.announce import forget_peak, peak_memory
 from isoscope.report import write_report
 from tests.engine import many_cells
 from tests.engine.many_cells import METRICS, checkpoints, sweep, without_flushing
@@ -23,16 +24,21 @@ def timed(act):
 
 
 def lives(root, count, *, page):
-    """The seconds of each step in the life of a run of so many cells, and the run."""
+    """The seconds of each step in the life of a run of so many cells; the driver's peak is printed and held below a gigabyte."""
     data = root / "data.txt"
     root.mkdir()
     data.write_text("\n\n".join(["the of and"] * 8), "utf-8")
     suite = checkpoints(root / "suite", count)
     seconds = {}
+    forget_peak()
     (course, suites), seconds["measuring"] = timed(lambda: sweep(suite, data, root / "run"))
     _, seconds["judging"] = timed(lambda: course.judge(suites))
     (again, _), seconds["planning"] = timed(lambda: sweep(suite, data, root / "run"))
     assert again.measured == course.measured == count
+    del course, again
+    print(f"{count:,} cells: {peak_memory() / 1e6:.0f} MB at the peak of a sweep")
+    assert peak_memory() < 1e9
+    forget_peak()
     results = isoscope.open(root / "run")
     table, seconds["table"] = timed(results.table)
     series, seconds["series"] = timed(results.series)
@@ -41,6 +47,7 @@ def lives(root, count, *, page):
     assert len(merged.manifests()) == count
     if page:
         _, seconds["page"] = timed(lambda: write_report(table, series, results.manifests(), root / "page.html", title="many"))
+    print(f"{count:,} cells: {peak_memory() / 1e6:.0f} MB with tables, merging and page")
     return seconds
 
 
