@@ -35,7 +35,6 @@ def lives(root, count, *, page):
     _, seconds["judging"] = timed(lambda: course.judge(suites))
     (again, _), seconds["planning"] = timed(lambda: sweep(suite, data, root / "run"))
     assert again.measured == course.measured == count
-    del course, again
     print(f"{count:,} cells: {peak_memory() / 1e6:.0f} MB at the peak of a sweep")
     assert peak_memory() < 1e9
     forget_peak()
