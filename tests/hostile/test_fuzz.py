@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import struct
 import time
 
@@ -20,6 +21,14 @@ def seeds(tmp_path_factory):
     folder = tmp_path_factory.mktemp("seeds") / "seeds"
     write_seeds(folder)
     return folder
+
+
+@pytest.fixture
+def cell(seeds, tmp_path):
+    """The folder of the only cell of a run, `run`, that may be spoilt."""
+    shutil.copytree(seeds / "run", tmp_path / "run")
+    (found,) = (tmp_path / "run" / "cells").iterdir()
+    return found
 
 
 def test_the_same_seed_gives_the_same_damage():
@@ -97,16 +106,12 @@ def test_a_ledger_of_another_form(tmp_path, ledger):
 
 
 @pytest.mark.parametrize(("column", "value"), [("n", "many"), ("policy", None), ("metric", None)])
-def test_a_column_of_another_type(seeds, tmp_path, column, value):
-    import shutil
-
+def test_a_column_of_another_type(cell, tmp_path, column, value):
     import pandas as pd
 
     from isoscope.engine.results import Results
     from tests.hostile.fuzz import _fit
 
-    shutil.copytree(seeds / "run", tmp_path / "run")
-    (cell,) = (tmp_path / "run" / "cells").iterdir()
     frame = pd.read_parquet(cell / "rows.parquet")
     frame[column] = value
     frame.to_parquet(cell / "rows.parquet")
@@ -126,14 +131,11 @@ def test_a_column_of_another_type(seeds, tmp_path, column, value):
         {"identity": {"shard": 3}},
     ],
 )
-def test_a_manifest_with_values_of_another_kind(seeds, tmp_path, change):
-    import shutil
-
+def test_a_manifest_with_values_of_another_kind(cell, tmp_path, change):
     from isoscope.engine.results import Results
     from isoscope.store.manifest import sealed
 
-    shutil.copytree(seeds / "run", tmp_path / "run")
-    (path,) = (tmp_path / "run").glob("cells/*/manifest.json")
+    path = cell / "manifest.json"
     path.write_text(sealed(json.loads(path.read_text()) | change))
     with pytest.raises(IsoscopeError, match=r"manifest\.json is damaged"):
         Results(tmp_path / "run").table()
@@ -164,15 +166,12 @@ def test_ranges_longer_than_any_list():
         Asked.parse("0-99999999999999999999", "--steps").every()
 
 
-def test_a_shard_that_does_not_say_what_it_measured(seeds, tmp_path):
-    import shutil
-
+def test_a_shard_that_does_not_say_what_it_measured(cell, tmp_path):
     from isoscope.engine.results import merge_shards
     from isoscope.store.manifest import sealed
     from isoscope.store.run import Run
 
-    shutil.copytree(seeds / "run", tmp_path / "run")
-    (path,) = (tmp_path / "run").glob("cells/*/manifest.json")
+    path = cell / "manifest.json"
     manifest = json.loads(path.read_text())
     del manifest["spec"]["documents"]
     path.write_text(sealed(manifest))
@@ -180,31 +179,25 @@ def test_a_shard_that_does_not_say_what_it_measured(seeds, tmp_path):
         merge_shards(Run(tmp_path / "merged"), "key", Run(tmp_path / "run").cells())
 
 
-def test_a_cell_that_does_not_say_which_shard_it_is_stands_alone(seeds, tmp_path):
-    import shutil
-
+def test_a_cell_that_does_not_say_which_shard_it_is_stands_alone(cell, tmp_path):
     from isoscope.engine.results import merge
     from isoscope.store.manifest import sealed
 
-    shutil.copytree(seeds / "run", tmp_path / "run")
-    (path,) = (tmp_path / "run").glob("cells/*/manifest.json")
+    path = cell / "manifest.json"
     manifest = json.loads(path.read_text())
     del manifest["identity"]["shard"]
     path.write_text(sealed(manifest))
     assert len(merge([tmp_path / "run"], tmp_path / "merged").manifests()) == 1
 
 
-def test_text_that_is_no_text(seeds, tmp_path):
-    import shutil
-
+def test_text_that_is_no_text(cell, tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     from isoscope.engine.results import Results
     from tests.hostile.fuzz import _fit
 
-    shutil.copytree(seeds / "run", tmp_path / "run")
-    (path,) = (tmp_path / "run").glob("cells/*/rows.parquet")
+    path = cell / "rows.parquet"
     table = pq.read_table(path)
     spoilt = pa.array([b"\xff\xfe"] * len(table), pa.binary()).view(pa.string())
     pq.write_table(table.set_column(table.schema.get_field_index("family"), "family", spoilt), path)
