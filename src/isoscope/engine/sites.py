@@ -98,6 +98,9 @@ class Sites:
         if self.attention is not None:
             self.attention.places = self._places(laid)
         self._tapped(run)
+        self._laid = None  # it holds the batch, which would lie beside the next one
+        if self.attention is not None:
+            self.attention.places = None
 
     def calibrate(self, run: Callable[[], object], laid: Laid) -> None:
         """One forward pass of those by which it is found what `--sharpness` takes out."""
