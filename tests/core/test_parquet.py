@@ -1,11 +1,13 @@
 """Page headers are read as Arrow writes them, and a page that claims more than it can hold is refused before memory is taken."""
 
+import contextlib
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from isoscope.core.parquet import Header, check_pages, opened
+from isoscope.core.parquet import Thrift, check_pages, chunks, opened
 
 TABLE = pa.table(
     {
@@ -23,30 +25,28 @@ def written(path, **options):
     return path
 
 
-def headers(path):
-    """Every page of a file: its place, the bytes of its header, what it claims and what it takes."""
-    raw = path.read_bytes()
-    metadata = pq.ParquetFile(path).metadata
-    for group in range(metadata.num_row_groups):
-        for column in range(metadata.num_columns):
-            chunk = metadata.row_group(group).column(column)
-            at = start = min(filter(None, (chunk.dictionary_page_offset, chunk.data_page_offset)))
-            pages = []
-            while at < start + chunk.total_compressed_size:
-                header = Header(raw[at:])
-                whole, stored = header.sizes()
-                pages.append((at, header.at, whole, stored))
-                at += header.at + stored
-            yield chunk, pages
+def pages(path, chunk):
+    """Every page of a chunk: its place, the bytes of its header, what it claims and what it takes."""
+    raw, at = path.read_bytes(), chunk.at
+    while at < chunk.at + chunk.size:
+        header = Thrift(raw[at:])
+        said = header.struct()
+        yield at, header.at, said[2], said[3]
+        at += header.at + said[3]
 
 
 @pytest.mark.parametrize("compression", ["none", "snappy", "gzip", "zstd", "lz4", "brotli"])
 @pytest.mark.parametrize("options", [{}, {"use_dictionary": False}, {"data_page_version": "2.0"}, {"write_statistics": False}])
 def test_pages_add_up_to_what_the_footer_says(tmp_path, compression, options):
     path = written(tmp_path / "a.parquet", compression=compression, **options)
-    for chunk, pages in headers(path):
-        assert sum(length + stored for _, length, _, stored in pages) == chunk.total_compressed_size
-        assert sum(length + whole for _, length, whole, _ in pages) == chunk.total_uncompressed_size
+    metadata = pq.ParquetFile(path).metadata
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    expected = [(group.column(i), group.num_rows) for group in groups for i in range(group.num_columns)]
+    for chunk, (said, rows) in zip(chunks(path), expected, strict=True):
+        own = list(pages(path, chunk))
+        assert sum(length + stored for _, length, _, stored in own) == said.total_compressed_size
+        assert sum(length + whole for _, length, whole, _ in own) == said.total_uncompressed_size
+        assert (chunk.column, chunk.values, chunk.rows) == (said.path_in_schema.partition(".")[0], said.num_values, rows)
     with opened(path) as file:
         assert file.read().equals(TABLE)
 
@@ -69,26 +69,39 @@ def varint(number):
 )
 def test_a_page_that_claims_two_gigabytes_is_refused(tmp_path, whole, stored, said):
     path = written(tmp_path / "a.parquet", compression="none", use_dictionary=False)
-    _, pages = next(headers(path))
-    at = pages[1][0]
-    raw, metadata = path.read_bytes(), pq.ParquetFile(path).metadata
+    at = list(pages(path, chunks(path)[0]))[1][0]
+    raw = path.read_bytes()
     header = b"\x15\x00\x15" + varint(whole) + b"\x15" + varint(stored) + b"\x00"
     path.write_bytes(raw[:at] + header + raw[at + len(header) :])  # all that follows, and the footer, stay where they are
     with pytest.raises(ValueError, match=said):
-        check_pages(path, metadata)
+        check_pages(path)
 
 
 @pytest.mark.parametrize(
     ("raw", "said"),
     [
         (b"\x15\x00\x15" + b"\xff" * 12, "number without end"),
-        (b"\x15\x00\x00", "does not say how large"),
         (b"\x1c" * 40, "nested too deeply"),
         (b"\x1d\x00", "type 13"),
-        (b"\x1b\x80\x80\x80\x80\x08\x11" + b"\x00" * 8, None),
+        (b"\x18\xff\xff\xff\xff\x07a", None),
         (b"\x19\xf3\x80\x80\x80\x80\x08", None),
+        (b"\x15\x00", None),
     ],
 )
-def test_garbled_headers_are_refused_at_once(raw, said):
+def test_garbled_structs_are_refused_at_once(raw, said):
     with pytest.raises(IndexError if said is None else ValueError, match=said):
-        Header(raw).sizes()
+        Thrift(raw).struct()
+
+
+def test_a_garbled_footer_is_refused_and_ends_no_process(tmp_path):
+    """Statistics of sizes that do not fit the column's type: pyarrow aborts where it is asked for that column."""
+    path = written(tmp_path / "a.parquet")
+    raw = path.read_bytes()
+    length = int.from_bytes(raw[-8:-4], "little")
+    for at in range(len(raw) - 8 - length, len(raw) - 8, 7):
+        path.write_bytes(raw[:at] + bytes([raw[at] ^ 0x41]) + raw[at + 1 :])
+        with contextlib.suppress(ValueError):
+            check_pages(path)
+    path.write_bytes(raw[:-8] + b"\xff\xff\xff\x7fPAR1")
+    with pytest.raises(ValueError, match="no footer that can be read"):
+        chunks(path)

@@ -1,13 +1,15 @@
 """Parquet files of strangers, whose pages are looked at before Arrow takes the memory that they claim.
 
-A page says in its own header how large it will be when it is unpacked, and Arrow believes it: a few bytes can claim two gigabytes. Headers
-are Thrift's compact protocol; of each only the first numbers matter here, and the rest is passed over.
+A page says in its own header how large it will be when it is unpacked, and Arrow believes it: a few bytes can claim two gigabytes. Where
+the pages lie is read from the footer here too, because pyarrow ends the whole process where it is asked for a column that is garbled.
+Footer and headers are in Thrift's compact protocol.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,10 +17,13 @@ LARGE = 1 << 28
 """Bytes that a page may claim whatever it holds; writers make pages of one megabyte, or of one document."""
 UNFOLDS = 256
 """Times its size that a larger page may claim."""
+LONGEST_FOOTER = 1 << 26
 USUAL_HEADER, LONGEST_HEADER = 1 << 9, 1 << 16
 DEEPEST = 16
-TRUE, FALSE, BYTE, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = 1, 2, 3, 7, 8, 9, 10, 11, 12
+ENDS = b"PAR1"
+TRUE, FALSE, BYTE, DOUBLE, BINARY, LIST, SET, STRUCT = 1, 2, 3, 7, 8, 9, 10, 12
 """Types of Thrift's compact protocol; those between a byte and a double are numbers of as many bytes as they need."""
+Fields = dict[int, Any]
 
 
 @contextmanager
@@ -27,69 +32,107 @@ def opened(path: Path, **options: Any) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False, **options) as file:
-        check_pages(path, file.metadata)
+        check_pages(path)
         yield file
 
 
-def check_pages(path: Path, metadata: Any) -> None:
-    """A ValueError where a page claims more than its bytes can hold."""
-    left = path.stat().st_size
+@dataclass(frozen=True)
+class Chunk:
+    """The pages of one column in one group of rows: where they begin, their bytes, values and rows."""
+
+    column: str
+    at: int
+    size: int
+    values: int
+    rows: int
+
+
+def chunks(path: Path) -> list[Chunk]:
+    """All chunks of a file; a ValueError where its footer is garbled, or they claim more bytes than it has."""
     with path.open("rb") as file:
-        for group in range(metadata.num_row_groups):
-            row_group = metadata.row_group(group)
-            for column in range(row_group.num_columns):
-                chunk = row_group.column(column)
-                left -= max(chunk.total_compressed_size, 0)
-                if left < 0:
-                    raise ValueError("its columns claim more bytes than it has")
-                starts = [at for at in (chunk.dictionary_page_offset, chunk.data_page_offset) if at]
-                if starts:
-                    _check_chunk(file, min(starts), chunk.total_compressed_size)
-
-
-def _check_chunk(file: BinaryIO, at: int, size: int) -> None:
-    end = at + size
-    while at < end:
-        found = _read(file, at, min(USUAL_HEADER, end - at)) or _read(file, at, min(LONGEST_HEADER, end - at))
-        if found is None:
-            raise ValueError("the header of a page has no end")
-        header, (whole, stored) = found
-        at += header.at + stored
-        if stored < 0 or at > end:
-            raise ValueError(f"a page of {stored:,} bytes ends beyond its column")
-        if not 0 <= whole <= max(LARGE, UNFOLDS * stored):
-            raise ValueError(f"a page of {stored:,} bytes claims {whole:,}")
-
-
-def _read(file: BinaryIO, at: int, size: int) -> tuple[Header, tuple[int, int]] | None:
-    """The header of the page that begins at `at`, and its sizes; None where it is longer than `size`."""
-    file.seek(at)
-    header = Header(file.read(size))
+        whole = file.seek(0, 2)
+        file.seek(max(whole - 8, 0))
+        end = file.read(8)
+        length = int.from_bytes(end[:4], "little")
+        if end[4:] != ENDS or length > min(whole - 8, LONGEST_FOOTER):
+            raise ValueError("it has no footer that can be read")
+        file.seek(whole - 8 - length)
+        raw = file.read(length)
     try:
-        return header, header.sizes()
-    except IndexError:
-        return None
+        groups = Thrift(raw).struct()[4]
+        found = [_chunk(column[3], group[3]) for group in groups for column in group[1]]
+    except (IndexError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError("its footer is damaged") from error
+    if any(chunk.at + chunk.size > whole for chunk in found) or sum(chunk.size for chunk in found) > whole:
+        raise ValueError("its columns claim more bytes than it has")
+    return found
 
 
-class Header:
-    """The header of a page."""
+def _chunk(said: Fields, rows: int) -> Chunk:
+    starts = [at for at in (said.get(11), said[9]) if at]
+    numbers = min(starts, default=0), said[7] if starts else 0, said[5], rows
+    if any(type(number) is not int or number < 0 for number in numbers):
+        raise TypeError
+    return Chunk(said[3][0].decode("utf-8", "replace"), *numbers)
+
+
+def check_pages(path: Path) -> None:
+    """A ValueError where a page claims more than its bytes can hold."""
+    found = chunks(path)
+    with path.open("rb") as file:
+        for chunk in found:
+            at, end = chunk.at, chunk.at + chunk.size
+            while at < end:
+                header, length = _header(file, at, end)
+                whole, stored = header.get(2), header.get(3)
+                if type(whole) is not int or type(stored) is not int or stored < 0:
+                    raise ValueError("the header of a page does not say how large it is")
+                at += length + stored
+                if at > end:
+                    raise ValueError(f"a page of {stored:,} bytes ends beyond its column")
+                if not 0 <= whole <= max(LARGE, UNFOLDS * stored):
+                    raise ValueError(f"a page of {stored:,} bytes claims {whole:,}")
+
+
+def _header(file: BinaryIO, at: int, end: int) -> tuple[Fields, int]:
+    """The header of the page that begins at `at`, and its length."""
+    for size in (USUAL_HEADER, LONGEST_HEADER):
+        file.seek(at)
+        read = Thrift(file.read(min(size, end - at)))
+        try:
+            return read.struct(), read.at
+        except IndexError:
+            continue
+    raise ValueError("the header of a page has no end")
+
+
+class Thrift:
+    """Reads on through a struct, from its first byte; an IndexError where it does not end."""
 
     def __init__(self, raw: bytes) -> None:
         self.raw, self.at = raw, 0
 
-    def sizes(self) -> tuple[int, int]:
-        """Bytes of the page when it is unpacked, and as it is stored; then `at` is where the page begins.
+    def struct(self, depth: int = 0) -> Fields:
+        """Its values by the number of their field.
 
-        >>> Header(bytes([0x15, 0, 0x15, 200, 1, 0x15, 40, 0])).sizes()
-        (100, 20)
+        >>> Thrift(bytes([0x15, 0, 0x15, 200, 1, 0x15, 40, 0])).struct()
+        {1: 0, 2: 100, 3: 20}
         """
-        found: dict[int, int] = {}
-        self._struct(found, 0)
-        if 2 not in found or 3 not in found:
-            raise ValueError("the header of a page does not say how large it is")
-        return found[2], found[3]
+        if depth > DEEPEST:
+            raise ValueError("it is nested too deeply")
+        found: Fields = {}
+        field = 0
+        while True:
+            byte = self.raw[self.at]
+            self.at += 1
+            if not byte:
+                return found
+            kind = byte & 15
+            field = field + (byte >> 4) if byte >> 4 else self.number()
+            found[field] = kind == TRUE if kind in (TRUE, FALSE) else self.value(kind, depth)
 
-    def _varint(self) -> int:
+    def count(self) -> int:
+        """A number of as many bytes as it needs."""
         value = shift = 0
         while True:
             byte = self.raw[self.at]
@@ -99,58 +142,36 @@ class Header:
                 return value
             shift += 7
             if shift > 63:
-                raise ValueError("the header of a page holds a number without end")
+                raise ValueError("it holds a number without end")
 
-    def _struct(self, found: dict[int, int], depth: int) -> None:
-        """Pass over a struct; the outermost one's numbers are kept by their field."""
-        if depth > DEEPEST:
-            raise ValueError("the header of a page is nested too deeply")
-        field = 0
-        while (byte := self.raw[self.at]) != 0:
-            self.at += 1
-            kind = byte & 15
-            field = field + (byte >> 4) if byte >> 4 else _signed(self._varint())
-            if BYTE < kind < DOUBLE:
-                number = _signed(self._varint())
-                if not depth:
-                    found[field] = number
-            elif kind not in (TRUE, FALSE):
-                self._skip(kind, depth)
-        self.at += 1
+    def number(self) -> int:
+        """The same with a sign: zigzag, so that small ones of either sign are short."""
+        found = self.count()
+        return (found >> 1) ^ -(found & 1)
 
-    def _skip(self, kind: int, depth: int) -> None:
+    def value(self, kind: int, depth: int) -> Any:
+        """One value of this type."""
         if BYTE < kind < DOUBLE:
-            self._varint()
-        elif kind in (TRUE, FALSE, BYTE):  # within a list a truth is a byte
-            self.at += 1
-        elif kind == DOUBLE:
-            self.at += 8
-        elif kind == BINARY:
-            length = self._varint()
-            self.at += length
-        elif kind == STRUCT:
-            self._struct({}, depth + 1)
-        elif kind in (LIST, SET):
-            byte = self.raw[self.at]
-            self.at += 1
-            for _ in range(byte >> 4 if byte >> 4 < 15 else self._varint()):
-                self._skip(byte & 15, depth + 1)
-                self._inside()
-        elif kind == MAP and (count := self._varint()):
-            byte = self.raw[self.at]
-            self.at += 1
-            for _ in range(count):
-                self._skip(byte >> 4, depth + 1)
-                self._skip(byte & 15, depth + 1)
-                self._inside()
-        else:
-            raise ValueError(f"the header of a page holds a value of type {kind}, which is not known")
+            return self.number()
+        if kind == BINARY:
+            return self._bytes(self.count())
+        if kind == STRUCT:
+            return self.struct(depth + 1)
+        if kind in (LIST, SET):
+            byte = self._bytes(1)[0]
+            count = byte >> 4 if byte >> 4 < 15 else self.count()
+            if count > len(self.raw) - self.at:
+                raise IndexError
+            return [self.value(byte & 15, depth + 1) for _ in range(count)]
+        if kind in (TRUE, FALSE, BYTE):  # within a list a truth is a byte
+            return self._bytes(1)[0]
+        if kind == DOUBLE:
+            return self._bytes(8)
+        raise ValueError(f"it holds a value of type {kind}, which is not known")
 
-    def _inside(self) -> None:
-        if self.at > len(self.raw):
+    def _bytes(self, count: int) -> bytes:
+        found = self.raw[self.at : self.at + count]
+        if len(found) < count:
             raise IndexError
-
-
-def _signed(number: int) -> int:
-    """Zigzag: small numbers of either sign are short."""
-    return (number >> 1) ^ -(number & 1)
+        self.at += count
+        return found

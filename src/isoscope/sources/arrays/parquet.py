@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.core.parquet import opened
+from isoscope.core.parquet import chunks, opened
 from isoscope.sources.arrays.file import ArrayFile, Block, block_dtype, choose
 
 WIDEST = 1 << 24
@@ -116,20 +116,17 @@ def open_parquet(path: Path, key: str | None = None) -> Columns:
         kind = schema.field(name).type
         d = width(kind)
         if d < 0 and n:
-            check_width(path, name, file.metadata)
+            check_width(path, name)
             first = next(file.iter_batches(batch_size=1, columns=[name])).column(0)[0]
             d = len(first) if first.is_valid else 0
         label = path.name if len(lists) == 1 else f"{path.name}:{name}"
         return Columns(path, label, (n, max(d, 0)), np.dtype(kind.value_type.to_pandas_dtype()), [name], lists=True)
 
 
-def check_width(path: Path, name: str, metadata: Any) -> None:
+def check_width(path: Path, name: str) -> None:
     """Refuse rows so long that no matrix has them, before the first is decoded: a few bytes of Parquet can repeat a value without end."""
-    for group in range(metadata.num_row_groups):
-        chunks = metadata.row_group(group)
-        for column in (chunks.column(i) for i in range(chunks.num_columns)):
-            if column.path_in_schema.partition(".")[0] == name and column.num_values > WIDEST * max(chunks.num_rows, 1):
-                raise IsoscopeError(f"{path}: rows of {name!r} have more than {WIDEST:,} values and are refused; no matrix is so wide.")
+    if any(chunk.column == name and chunk.values > WIDEST * max(chunk.rows, 1) for chunk in chunks(path)):
+        raise IsoscopeError(f"{path}: rows of {name!r} have more than {WIDEST:,} values and are refused; no matrix is so wide.")
 
 
 def width(kind: Any) -> int:
