@@ -157,7 +157,6 @@ class Pass:
         """Have all that the first batch would bring into memory, so that later ones find the room in which it was measured."""
         steady()
         warm_up()
-        gc.collect()
         for weight in self.model.whole.parameters():
             weight.detach().reshape(-1)[::PAGE].sum()  # a file's weights come into memory when they are read: read a bit of every page
 
@@ -223,6 +222,7 @@ class Pass:
 
     def memory(self) -> int:
         """The peak to expect: what the process holds, a forward pass of the largest batch (tried here) and the statistics."""
+        gc.collect()
         self._settle()
         forget_peak()
         pieces = self.reader.probe(self.options.batch_size, self.reader.seq_len)
