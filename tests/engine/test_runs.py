@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from isoscope.engine.options import Options
 from isoscope.engine.single_pass import Pass
 from isoscope.models.reference import resolve
 from isoscope.sources import open_source
+from isoscope.store.cell import pack
 from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
 
@@ -97,24 +99,58 @@ def test_a_half_written_cell_is_never_read(small_models, texts, tmp_path):
     assert len(isoscope.measure(folder, str(texts), tmp_path / "run", quiet=True).table()) > 100
 
 
+STOPPED = {"batch_size": 1, "save_every": 0.0}
+
+
+def stopped(folder, texts, windows, **others):
+    """The key of a cell, how far it got in so many windows, and its statistics."""
+    reference, source, chosen = resolve(folder), open_source(str(texts)), Options(**(STOPPED | others))
+    one = Pass(reference, source, chosen)
+    for _, _ in zip(range(windows), one.run(), strict=False):
+        pass
+    return key_of(cell_identity(reference, source, chosen)), asdict(one.stream.cursor), pack(one.sites)
+
+
 def test_a_saved_state_goes_on_to_the_same_table(small_models, texts, tmp_path):
     """Stopped after any window: the state on disk and the cursor give the table of an uninterrupted pass, bit for bit."""
     folder = str(small_models("llama"))
-    options = {"quiet": True, "batch_size": 1, "save_every": 0.0}
-    expected = isoscope.measure(folder, str(texts), tmp_path / "whole", **options).table()
+    expected = isoscope.measure(folder, str(texts), tmp_path / "whole", quiet=True, **STOPPED).table()
     for stop in (1, 4):
         run = Run(tmp_path / f"stopped{stop}")
-        reference, source, chosen = resolve(folder), open_source(str(texts)), Options(batch_size=1, save_every=0.0)
-        one = Pass(reference, source, chosen)
-        from dataclasses import asdict
-
-        from isoscope.store.cell import pack
-
-        for _, _ in zip(range(stop), one.run(), strict=False):
-            pass
-        run.save_partial(key_of(cell_identity(reference, source, chosen)), asdict(one.stream.cursor), pack(one.sites).items)
-        equal(expected, isoscope.measure(folder, str(texts), run.path, **options).table(), rel=0, absolute=0, columns=NUMBERS)
+        key, cursor, arrays = stopped(folder, texts, stop)
+        run.save_partial(key, cursor, arrays.items)
+        equal(expected, isoscope.measure(folder, str(texts), run.path, quiet=True, **STOPPED).table(), rel=0, absolute=0, columns=NUMBERS)
         assert not list((run.path / "partial").iterdir())
+
+
+@pytest.mark.parametrize("damage", ["a bit", "cut", "not a count", "another word", "another model", "fewer points", "nothing"])
+def test_a_state_that_is_not_of_this_cell_is_not_gone_on_from(small_models, texts, tmp_path, damage, capsys):
+    """One that is not as it was written, and one that is and does not fit: the cell is measured from its start, to the same table."""
+    folder = str(small_models("llama"))
+    expected = isoscope.measure(folder, str(texts), tmp_path / "whole", quiet=True, **STOPPED).table()
+    key, cursor, arrays = stopped(folder, texts, 2)
+    if damage == "another model":
+        arrays = stopped(str(small_models("bert")), texts, 2)[2]
+    elif damage == "fewer points":
+        arrays = {name: array[:-1] if "sample.points" in name else array for name, array in arrays.items()}
+    elif damage == "nothing":
+        arrays = {}
+    cursor |= {"not a count": {"items": "2"}, "another word": {"seen": 2}}.get(damage, {})
+    run = Run(tmp_path / "run")
+    run.save_partial(key, cursor, arrays.items)
+    path = run.path / "partial" / f"{key}.safetensors"
+    raw = path.read_bytes()
+    assert run.load_partial(key) is not None or damage == "not a count"
+    if damage == "a bit":
+        path.write_bytes(raw[:-1000] + bytes([raw[-1000] ^ 1]) + raw[-999:])
+    elif damage == "cut":
+        path.write_bytes(raw[:-1000])
+    if damage in ("a bit", "cut", "not a count"):
+        assert run.load_partial(key) is None
+    equal(expected, isoscope.measure(folder, str(texts), run.path, **STOPPED).table(), rel=0, absolute=0, columns=NUMBERS)
+    said = capsys.readouterr().err
+    assert ("from the start" in said) == (damage in ("another word", "another model", "fewer points", "nothing"))
+    assert not list((run.path / "partial").iterdir())
 
 
 def test_max_tokens_cuts_the_source_before_it_is_divided(small_models, texts, tmp_path):

@@ -17,6 +17,10 @@ class IsoscopeWarning(UserWarning):
     """Something that moves a number and that the user should know (zero vectors left out, few documents, …)."""
 
 
+STRANGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What comes of values that nobody thought of, such as those of tables that somebody else wrote."""
+
+
 def nearest(name: str, known: list[str]) -> str:
     """`, did you mean X?` for the nearest known name, or nothing.
 

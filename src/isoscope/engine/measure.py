@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isoscope.core.errors import IsoscopeError
+from isoscope.core.errors import STRANGE, IsoscopeError
 from isoscope.core.group import UNTRAINED
 from isoscope.core.named import Name, named
 from isoscope.core.source import Source
@@ -28,6 +28,7 @@ from isoscope.store.manifest import key_of, manifest_of
 from isoscope.store.run import Run
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch.nn import Module
 
 
@@ -199,13 +200,39 @@ def _run_cell(
     progress: Progress,
     part: bool,
 ) -> None:
+    """Measure a cell, from what is left of it where it was under way."""
+    carry_on = partial(_measure_cell, run, key, identity, reference, source, options, progress, part)
+    half = run.load_partial(key)
+    if half is None:
+        return carry_on(None)
+    try:
+        return carry_on(half)
+    except STRANGE as error:
+        if isinstance(error, IsoscopeError):
+            raise
+        progress.note(f"{reference.name}: what was left half done does not fit what is measured; from the start then.")
+    del half
+    run.drop_partial(key)
+    return carry_on(None)
+
+
+def _measure_cell(
+    run: Run,
+    key: str,
+    identity: dict[str, Any],
+    reference: ModelReference,
+    source: Source,
+    options: Options,
+    progress: Progress,
+    part: bool,
+    half: tuple[dict[str, int], dict[str, np.ndarray]] | None,
+) -> None:
     from isoscope.engine.single_pass import Pass
 
     progress.note(f"{reference.name}: loading")
     one = Pass(reference, source, options, hold=part)
-    resumed = run.load_partial(key)
-    if resumed is not None:
-        one.resume(*resumed)
+    if half is not None:
+        one.resume(*half)
     check_disk(run.path, one.disk())
     for line in [] if progress.quiet else one.notes():
         progress.note(f"{reference.name}: {line}")

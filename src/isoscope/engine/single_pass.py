@@ -23,14 +23,14 @@ from isoscope.engine.options import SAMPLE_UP_TO, Options
 from isoscope.engine.sites import Sites
 from isoscope.engine.stream import WINDOW_BATCHES, Cursor, Sequence, Slicer, Stream, batches, frequency_bins, last_parts
 from isoscope.models.device_map import weight_of
-from isoscope.models.load import LoadedModel, load
-from isoscope.models.piece import Fed
+from isoscope.models.load import LoadedModel, explained, load
+from isoscope.models.piece import Fed, Piece
 from isoscope.models.reference import ModelReference
-from isoscope.statistics.kept import Statistics
+from isoscope.statistics.kept import Statistics, fits, state_of
 from isoscope.statistics.kernel import warm_up
 from isoscope.statistics.matrix import accumulate
 from isoscope.statistics.site_statistics import SiteStatistics
-from isoscope.store.cell import unpack
+from isoscope.store.cell import by_label, unpack
 
 STATIC_ROWS = 1024
 """Rows of an embedding table that are read at a time."""
@@ -70,11 +70,12 @@ class Pass:
     def __init__(self, reference: ModelReference, source: Source, options: Options, *, hold: bool = False) -> None:
         self.reference, self.source, self.options = reference, source, options
         self.model = _loaded(reference, options, hold=hold)
-        self.reader = self.model.family.reader(self.model, options.seq_len)
+        with self._explained():
+            self.reader = self.model.family.reader(self.model, options.seq_len)
         if self.reader.unit != "tokens" and (of_tokens := [one for one in options.split if one != "sink"]):
             raise IsoscopeError(f"--split {of_tokens[0]} divides tokens; {reference.name} reads {self.reader.unit}.")
         self.batch_tokens = options.batch_size * self.reader.seq_len
-        self.stream = Stream(source, self.reader.pieces, options.max_tokens, options.shard, options.max_items)
+        self.stream = Stream(source, self._pieces, options.max_tokens, options.shard, options.max_items)
         self.by_sequence = self.stream.by_sequence()
         bins = frequency_bins(self.stream) if "frequency" in options.split else None
         self.slicer = Slicer(options.split, self.reader.seq_len, bins)
@@ -89,8 +90,21 @@ class Pass:
             maps=images,
             longest=None if images else self.reader.seq_len,
         )
-        probe = self.reader.feed(self.reader.probe(1, 4))
-        self.taps.learn(lambda: self._forward(probe))
+        with self._explained():
+            probe = self.reader.feed(self.reader.probe(1, 4))
+            self.taps.learn(lambda: self._forward(probe))
+
+    def _explained(self) -> contextlib.AbstractContextManager[None]:
+        """What configuration, tokenizer and weights say of each other, where they were never meant to be together, in one sentence."""
+        return explained(self.reference, "cannot be run")
+
+    def _pieces(self, content: Any) -> list[Piece]:
+        with self._explained():
+            return self.reader.pieces(content)
+
+    def _fed(self, pieces: list[Piece]) -> Fed:
+        with self._explained():
+            return self.reader.feed(pieces)
 
     @property
     def sites(self) -> Statistics:
@@ -132,8 +146,13 @@ class Pass:
         ]
         return (held or list(self.taps.tap.stacks))[0]
 
-    def resume(self, cursor: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        """Go on from a saved state."""
+    def resume(self, cursor: dict[str, int], arrays: dict[str, np.ndarray]) -> None:
+        """Go on from a saved state; a ValueError, or another error, where it is none of these sites'."""
+        states = by_label(arrays)
+        if states.keys() != {site.label for site in self.sites}:
+            raise ValueError("the state is of other sites")
+        if not all(fits(states[site.label], state_of(kept)) for site, kept in self.sites.items()):
+            raise ValueError("the state is of sites that are kept otherwise")
         self.sites.update(unpack(arrays))
         self.stream.cursor = Cursor(**cursor)
 
@@ -162,15 +181,15 @@ class Pass:
 
     def _calibrate(self) -> None:
         """The first sequences of the whole source, whatever the shard: what is taken out of queries is found from them."""
-        first = Stream(self.source, self.reader.pieces, None, max_items=self.options.max_items)
+        first = Stream(self.source, self._pieces, None, max_items=self.options.max_items)
         sequences = islice((sequence for window in first.windows(1, by_sequence=True) for sequence in window), CALIBRATE)
         for batch in batches(list(sequences), self.batch_tokens, pads=self.reader.pads):
-            fed = self.reader.feed([sequence.piece for sequence in batch])
+            fed = self._fed([sequence.piece for sequence in batch])
             laid = self.slicer.laid(batch, np.ones(len(batch), dtype=bool), self.options.seed, fed.positions)
             self.taps.calibrate(functools.partial(self._forward, fed), laid)
 
     def _measure(self, batch: list[Sequence], last: np.ndarray) -> None:
-        fed = self.reader.feed([sequence.piece for sequence in batch])
+        fed = self._fed([sequence.piece for sequence in batch])
         laid = self.slicer.laid(batch, last, self.options.seed, fed.positions)
         self.taps.measure(lambda: self._forward(fed), laid)
 
@@ -228,7 +247,7 @@ class Pass:
         pieces = self.reader.probe(self.options.batch_size, self.reader.seq_len)
         if self.reader.unit == "tokens" and len(pieces) > 1 and self.reader.pads:
             pieces[0] = self.reader.probe(1, 1)[0]  # with padding, as batches have it: a mask of its own takes memory too
-        self._forward(self.reader.feed(pieces))
+        self._forward(self._fed(pieces))
         return peak_memory() + sum(plan.memory() for plan in self._plans()) + self._working()
 
     def _working(self) -> int:

@@ -110,7 +110,7 @@ def load(
         _say(f"{reference.name} brings its own code, and it is run.")
     misfit = ""
     # Weights that a checkpoint lacks are drawn with the seed, so that they too are the same the next time.
-    with _quiet(), _explained(reference), torch.random.fork_rng(devices=[]):
+    with _quiet(), explained(reference), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         config = _config(reference, source)
         family = family_of(config)
@@ -138,7 +138,7 @@ def load(
 
 def family_for(reference: ModelReference, *, trust_remote_code: bool | Collection[str] = False) -> Family:
     """The family of a model that is not loaded yet."""
-    with _quiet(), _explained(reference):
+    with _quiet(), explained(reference):
         return family_of(_config(reference, _source(reference, trust_remote_code)))
 
 
@@ -236,8 +236,12 @@ def _class_of(config: Any, reference: ModelReference) -> Any:
     return transformers.AutoModelForCausalLM if reference.gguf else transformers.AutoModel
 
 
+LONGEST_REASON = 400
+"""Characters of what a library said; some repeat the whole value that they did not like."""
+
+
 @contextlib.contextmanager
-def _explained(reference: ModelReference) -> Iterator[None]:
+def explained(reference: ModelReference, what: str = "") -> Iterator[None]:
     """What the libraries say of a bad checkpoint, as one sentence."""
     try:
         yield
@@ -261,8 +265,8 @@ def _explained(reference: ModelReference) -> Iterator[None]:
             raise IsoscopeError(
                 f"The weights of {reference.spec} are damaged ({_first_line(error)}); copy or download its .safetensors again."
             ) from error
-        what = "cannot be read as a GGUF file" if reference.gguf else "cannot be loaded"
-        raise IsoscopeError(f"{reference.spec} {what}: {_first_line(error)}.") from error
+        what = what or ("cannot be read as a GGUF file" if reference.gguf else "cannot be loaded")
+        raise IsoscopeError(f"{reference.spec} {what}: {_first_line(error)[:LONGEST_REASON]}.") from error
 
 
 def _first_line(error: BaseException) -> str:

@@ -26,6 +26,10 @@ def state_of(kept: Kept, *, sample: bool = True) -> dict[str, np.ndarray]:
     return {name: np.stack([part[name] for part in parts]) for name in parts[0]}
 
 
+SETTINGS = ("slices.", "sample.k", "e")
+"""Parts of a state that say how it is kept."""
+
+
 def from_state(kind: str, state: dict[str, np.ndarray]) -> Kept:
     """The inverse of `state_of`, for a site of this kind."""
     if kind in ROWS:
@@ -34,6 +38,25 @@ def from_state(kind: str, state: dict[str, np.ndarray]) -> Kept:
         return SiteStatistics.from_state(state)
     heads = len(next(iter(state.values())))
     return Heads.joined([SiteStatistics.from_state({name: array[j] for name, array in state.items()}) for j in range(heads)])
+
+
+def fits(state: dict[str, np.ndarray], empty: dict[str, np.ndarray]) -> bool:
+    """Whether a state may be of what `empty` is the state of before anything was added: the same slices, widths and numbers kept."""
+
+    def alike(name: str, first: np.ndarray) -> bool:
+        array = state.get(name)
+        if array is None:
+            return 0 in first.shape  # points that have become a matrix since
+        if array.dtype != first.dtype or array.ndim != first.ndim:
+            return False
+        if not all(size == before or not before for size, before in zip(array.shape, first.shape, strict=True)):
+            return False
+        if name.startswith("moments."):  # counts are d, n and zeros; of second moments n and d
+            at = 0 if name.endswith(".counts") else 1 if name.endswith(".n") else None
+            return at is None or np.array_equal(array[..., at], first[..., at])
+        return not name.startswith(SETTINGS) or np.array_equal(array, first)
+
+    return all(alike(name, first) for name, first in empty.items())
 
 
 def merged(a: Kept, b: Kept) -> Kept:

@@ -36,13 +36,18 @@ def pack(sites: Statistics, *, sample: bool = True) -> dict[str, np.ndarray]:
     return dict(packed(sites, sample=sample))
 
 
-def unpack(arrays: dict[str, np.ndarray]) -> Statistics:
-    """The inverse of `pack`."""
+def by_label(arrays: dict[str, np.ndarray]) -> dict[str, dict[str, np.ndarray]]:
+    """The state of each site among named arrays."""
     states: dict[str, dict[str, np.ndarray]] = {}
     for name, array in arrays.items():
         label, _, rest = name.partition("/")
         states.setdefault(label, {})[rest] = array
-    found = {site: from_state(site.kind, state) for label, state in states.items() for site in [Site.parse(label)]}
+    return states
+
+
+def unpack(arrays: dict[str, np.ndarray]) -> Statistics:
+    """The inverse of `pack`."""
+    found = {site: from_state(site.kind, state) for label, state in by_label(arrays).items() for site in [Site.parse(label)]}
     return dict(sorted(found.items(), key=lambda pair: pair[0].order))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from pathlib import Path
@@ -14,7 +13,8 @@ import pandas as pd
 from isoscope.core.errors import IsoscopeError
 from isoscope.store.cell import Cell
 from isoscope.store.manifest import MANIFEST
-from isoscope.store.tensors import Arrays, write_tensors
+from isoscope.store.partial import read_partial, write_partial
+from isoscope.store.tensors import Arrays
 from isoscope.store.writing import copy_cell, flush, receive_cell, write_cell, writing
 
 
@@ -100,14 +100,14 @@ class Run:
     def _partial(self, key: str) -> Path:
         return self.path / "partial" / f"{key}.safetensors"
 
-    def save_partial(self, key: str, cursor: dict[str, Any], arrays: Arrays) -> None:
+    def save_partial(self, key: str, cursor: dict[str, int], arrays: Arrays) -> None:
         """Keep the state of a cell that is under way; one file, put in place by a rename."""
         path = self._partial(key)
         temporary = path.with_suffix(f".{os.getpid()}.tmp")
 
         def act() -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_tensors(arrays, temporary, {"cursor": json.dumps(cursor)})
+            write_partial(temporary, cursor, arrays)
             flush(temporary)
             temporary.replace(path)
 
@@ -116,15 +116,10 @@ class Run:
         finally:
             temporary.unlink(missing_ok=True)
 
-    def load_partial(self, key: str) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
+    def load_partial(self, key: str) -> tuple[dict[str, int], dict[str, np.ndarray]] | None:
         """The state of a cell that was under way; None where there is none or it cannot be read."""
-        from safetensors import SafetensorError, safe_open
+        return read_partial(self._partial(key))
 
-        path = self._partial(key)
-        if not path.exists():
-            return None
-        try:
-            with safe_open(path, framework="numpy") as file:
-                return json.loads(file.metadata()["cursor"]), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (OSError, SafetensorError, KeyError, TypeError, ValueError):
-            return None
+    def drop_partial(self, key: str) -> None:
+        """Have no state of a cell that was under way."""
+        writing(lambda: self._partial(key).unlink(missing_ok=True), self.path)

@@ -23,6 +23,7 @@ from isoscope.core.version import __version__
 from isoscope.statistics.kept import from_state
 from isoscope.statistics.site_statistics import VERSION
 from isoscope.store.manifest import FILES, FORMAT, MANIFEST, ROWS, SERIES, STATISTICS, key_of, mistake_in, seal_holds
+from isoscope.store.partial import read_cursor
 from isoscope.store.writing import sha256
 
 TEMPORARY = re.compile(r"\.(.+?)\.(\d+)(\.old)?|.*\.(\d+)\.tmp")
@@ -233,18 +234,14 @@ def _leftovers(run: Path) -> Iterator[Fault]:
 
 def _partial(run: Path, path: Path) -> Iterator[Fault]:
     """The state of a cell that was under way."""
-    from safetensors import SafetensorError, safe_open
-
     if (run / "cells" / path.stem / MANIFEST).exists():
         yield Fault(str(path), "leftover", "its cell is finished", "delete it", wrong=False)
-        return
-    try:
-        with safe_open(path, framework="numpy") as file:
-            items = int(parse_json(file.metadata()["cursor"])["items"])
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError):
+    elif (cursor := read_cursor(path)) is None:
         yield Fault(str(path), "leftover", "it is a state that cannot be read and will not be used", "delete it", wrong=False)
-        return
-    yield Fault(str(path), "partial", f"a cell got as far as {items} items", "the same command goes on from there", wrong=False)
+    else:
+        yield Fault(
+            str(path), "partial", f"a cell got as far as {cursor['items']} items", "the same command goes on from there", wrong=False
+        )
 
 
 def _writer(process: int) -> str:
