@@ -103,6 +103,17 @@ def test_a_pattern_of_paths(tmp_path):
     assert suite.checkpoints[1].spec == f"{tmp_path}/multi-seed_1-step_20k"
 
 
+def test_a_pattern_whose_fields_touch_and_a_name_with_brackets(tmp_path):
+    """What a shell would read otherwise stands for itself, all but a star; two of those are one."""
+    root = tmp_path / "run[1]?"
+    touched(root, "a5-step10", "b5-step20")
+    for pattern in ("*{seed}-step{step}", "**{seed}-step{step}", "***{seed}-*{step}"):
+        assert places(open_suite(f"{root}/{pattern}")) == [(5, 10), (5, 20)]
+    touched(tmp_path / "whole", "s[7]-10", "s[7]-20", "s7-30")
+    assert places(open_suite(f"{tmp_path}/whole/s[7]-{{step}}")) == [(None, 10), (None, 20)]
+    refused("", spec=f"{tmp_path}/whole/{{step}}{{seed}}x")
+
+
 def test_patterns_of_the_hub_need_no_hub_where_steps_are_given():
     suite = open_suite("google/multiberts-seed_{seed}-step_{step}k", steps="0,20,40-80:20", seeds="0-1")
     assert suite.name == "google/multiberts"

@@ -48,7 +48,8 @@ def members_of(pattern: Pattern) -> list[Member]:
     if not root.is_dir() or (root == Path() and not pattern.start.startswith("./")):
         return []
     expanded = Pattern(str(at_home(pattern.text)))
-    relative = FIELD.sub("*", str(Path(expanded.text).relative_to(root)))
+    literal = re.sub(r"[\[?]", r"[\g<0>]", str(Path(expanded.text).relative_to(root)))  # in a name these stand for themselves
+    relative = re.sub(r"\*+", "*", FIELD.sub("*", literal))
     return [member for path in sorted(root.glob(relative)) if (member := expanded.match(str(path)))]
 
 

@@ -90,8 +90,10 @@ class Pattern:
 
     def match(self, name: str) -> Member | None:
         """The checkpoint of this name, if it is one."""
-        pieces = {"{step}": r"(?P<step>\d+)", "{seed}": r"(?P<seed>\d+)", "*": "[^/]*"}
-        expression = re.sub(r"\\\{(step|seed)\\\}|\\\*", lambda found: pieces[found[0].replace("\\", "")], re.escape(self.text))
+        pieces = {"{step}": r"(?P<step>\d+)", "{seed}": r"(?P<seed>\d+)", "*": "[^/]*?"}  # a number has all its digits
+        expression = re.sub(
+            r"\\\{(step|seed)\\\}|\\\*", lambda found: pieces[found[0].replace("\\", "")], re.escape(re.sub(r"\*+", "*", self.text))
+        )
         found = re.fullmatch(expression, name)
         if not found:
             return None
