@@ -85,11 +85,16 @@ class Invented(Engine):
         return Inventor(given)
 
 
-def sweep(root, data, out, engine=None):
-    """The course of `isoscope sweep` through all checkpoints; how many it measured or found measured."""
+def course_of(root, data, out, engine=None):
+    """The course of `isoscope sweep`, not begun, and its suites."""
     suites = open_suites([str(root)])
     given = Given([str(data)], None, [suite.name for suite in suites])
-    course = Course(Run(out), options_from(OPTIONS), given, delete=False, progress=Progress(quiet=True), engine=engine or Invented())
+    return Course(Run(out), options_from(OPTIONS), given, delete=False, progress=Progress(quiet=True), engine=engine or Invented()), suites
+
+
+def sweep(root, data, out, engine=None):
+    """The course through all checkpoints, at its end, and its suites."""
+    course, suites = course_of(root, data, out, engine)
     course.go(suites)
     return course, suites
 

@@ -127,6 +127,15 @@ def modality_of(path: Path) -> str | None:
     return next((modality for modality, endings in ENDINGS.items() if path.suffix.lower() in endings), None)
 
 
+def read_by(modality: str) -> str:
+    """The modality of the sources that models of a modality read.
+
+    >>> read_by("characters"), read_by("speech")
+    ('text', 'speech')
+    """
+    return "text" if modality == "characters" else modality
+
+
 def find(spec: str, kind: str, wanted: str) -> list[Path]:
     """The files of one kind (a modality) that a path, a folder or a pattern means, in the order of their names.
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
 from isoscope.core.named import at_home
+from isoscope.core.source import read_by
 from isoscope.engine.announce import human
 from isoscope.engine.executor import Engine, Executor
 from isoscope.engine.ledger import Ledger, stamp_of
@@ -164,23 +165,25 @@ class Course:
         return any(self._same(stop, manifest) for manifest in self._finished.get(place, []) if manifest["columns"]["revision"] == revision)
 
     def _know(self, run: Run) -> None:
-        """The checkpoints that a run holds, by their place."""
+        """The checkpoints that a run holds, by their place; a cell that does not say all that is compared here is measured again."""
         self._finished = {}
         for cell in run.cells():
-            if place := cell.manifest["identity"].get("checkpoint"):
-                self._finished.setdefault((place["suite"], place["step"], place["seed"]), []).append(cell.manifest)
+            match cell.manifest:
+                case {
+                    "identity": {"checkpoint": {"suite": str(suite), "step": int(step), "seed": int() | None as seed}, "weights": str()},
+                    "columns": {"modality": str(), "revision": str()},
+                }:
+                    self._finished.setdefault((suite, step, seed), []).append(cell.manifest)
 
     def _revision(self, stop: Stop) -> str | None:
         return self.ledger.revision(stop.suite, stop.checkpoint)
 
     def _same(self, stop: Stop, manifest: dict[str, Any]) -> bool:
         """Whether a cell of this checkpoint is what would be measured now."""
-        from isoscope.models.family import families
-
         assert self.given is not None
-        weights, family = manifest["identity"]["weights"], manifest["columns"]["family"]
+        weights, modality = manifest["identity"]["weights"], manifest["columns"]["modality"]
         known = stop.named(ModelReference(stop.checkpoint.spec, "", Path(), None, False, manifest["columns"]["revision"], weights))
-        source = self.given.of_modality(stop.suite.name, families()[family].source)
+        source = self.given.of_modality(stop.suite.name, read_by(modality))
         same = manifest["key"] == key_of(cell_identity(known, source, self.options))
         return same and KEPT.index(manifest["keep"]) >= KEPT.index(self.options.keep)
 

@@ -10,6 +10,7 @@ from torch import nn
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.registry import Registry
+from isoscope.core.source import read_by
 from isoscope.models import families as package
 from isoscope.models.piece import Reader
 
@@ -57,7 +58,7 @@ class Family:
     @property
     def source(self) -> str:
         """The modality of the sources it reads."""
-        return "text" if self.modality == "characters" else self.modality
+        return read_by(self.modality)
 
 
 def families() -> Registry[Family]:
