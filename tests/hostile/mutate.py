@@ -12,7 +12,26 @@ WORDS = (b"", b"\0", b"\xff\xff\xff\xff", b"\x1b[31m", b"../../../etc/passwd", b
 WORDS += (b"99999999999999999999", b"[" * 3000, b'{"a":' * 2000, "\u202e".encode(), b"{step}", b"\n\n", b"\r", b"%n", "𝟙٣".encode())
 """Pieces that stand for something else somewhere."""
 VALUES = (None, True, -1, 0, 1 << 31, 1 << 63, 10**18, 10**400, 1.5, float("nan"), float("inf"), "", "x" * 5000, "\x1b[31m", "../../..")
-VALUES += ("<b>", [], {}, [0], [[]], [None], {"": None}, "12", "all", [1, 2, 3], "\ud800", "0-9999999999", "cuda", "/dev/zero", "$(id)")
+VALUES += (
+    "[" * 5000,
+    '{"a":' * 5000,
+    "[1]",
+    "<b>",
+    [],
+    {},
+    [0],
+    [[]],
+    [None],
+    {"": None},
+    "12",
+    "all",
+    [1, 2, 3],
+    "\ud800",
+    "0-9999999999",
+    "cuda",
+    "/dev/zero",
+    "$(id)",
+)
 """What may stand in the place of a value of JSON."""
 
 

@@ -1,13 +1,19 @@
 """Valid small files of everything that isoscope parses."""
 
 import bz2
+import contextlib
 import json
+import re
 import zipfile
 from pathlib import Path
 
 import numpy as np
 
 X = np.random.default_rng(0).standard_normal((40, 6)).astype(np.float32)
+RUN = {"sample": 16, "taps": ("hidden", "attention"), "batch_size": 8}
+"""How the run is measured."""
+KINDS = ("CharacterBERT", "MANTa-LM", "VAN", "ByT5", "CANINE-s", "T5", "Llama", "ViT", "SegFormer", "ResNet", "wav2vec 2.0", "Whisper")
+"""Architectures whose configurations are spoilt too: each family that reads one in its own way."""
 DUMP = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.3/" version="0.3" xml:lang="en">
 <siteinfo><namespaces><namespace key="0" /><namespace key="6">Image</namespace></namespaces></siteinfo>
 <page><title>Lithium</title><ns>0</ns><id>1</id><revision><text xml:space="preserve">'''Lithium''' is a [[metal|soft metal]].{{cn|a={{b}}}}
@@ -22,7 +28,7 @@ DUMP = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.3/" version="0
 
 def write_seeds(folder: Path) -> None:
     """Every kind of file, into `folder`, one folder a kind; a run and models too."""
-    for kind in ("arrays", "text", "wiki", "speech", "images", "models", "suite"):
+    for kind in ("arrays", "text", "wiki", "speech", "images", "models", "suite", "repairs"):
         (folder / kind).mkdir(parents=True)
     _arrays(folder / "arrays")
     _text(folder / "text")
@@ -33,7 +39,9 @@ def write_seeds(folder: Path) -> None:
     _speech(folder / "speech")
     _images(folder / "images")
     _models(folder / "models")
+    _repairs(folder / "repairs")
     _run(folder)
+    _swept(folder / "swept")
 
 
 def _arrays(folder: Path) -> None:
@@ -92,6 +100,7 @@ def _models(folder: Path) -> None:
     from transformers import BertConfig, BertModel
 
     from tests.conftest import word_tokenizer
+    from tests.models.zoo import ZOO, build
 
     torch.manual_seed(0)
     size = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
@@ -105,6 +114,9 @@ def _models(folder: Path) -> None:
     torch.save(load_file(folder / "safetensors" / "model.safetensors"), folder / "bin" / "pytorch_model.bin")
     torch.save(_whisper(), folder / "whisper.pt")
     write_gguf(folder / "llama.gguf")
+    for small in ZOO:
+        if small.title in KINDS:
+            build(small, folder / "kinds" / re.sub(r"\W", "-", small.title))
 
 
 def _whisper() -> dict:
@@ -157,14 +169,39 @@ def write_gguf(path: Path) -> None:
 
 
 def _run(folder: Path) -> None:
-    """A measured run, and a suite of two checkpoints, the second a copy of the first."""
+    """A measured run, what another left half done, and a suite of two checkpoints, the second a copy of the first."""
     import shutil
+    from unittest import mock
 
     import isoscope
+    from isoscope.store.run import Run
 
     (folder / "run.txt").write_text("\n\n".join(f"the of and to {word} in that" for word in "abcdefghjklmnopqrstuvwxyzabcdefghjklmnop"))
-    isoscope.measure(
-        str(folder / "models" / "safetensors"), str(folder / "run.txt"), folder / "run", quiet=True, sample=16, taps=("hidden", "attention")
-    )
+    model, data = str(folder / "models" / "safetensors"), str(folder / "run.txt")
+    isoscope.measure(model, data, folder / "run", quiet=True, **RUN)
+    with mock.patch.object(Run, "write", side_effect=InterruptedError), contextlib.suppress(InterruptedError):
+        isoscope.measure(model, data, folder / "stopped", quiet=True, save_every=0, **RUN)
+    (half,) = (folder / "stopped" / "partial").iterdir()
+    half.rename(folder / "partial.safetensors")
     for step in (0, 10):
         shutil.copytree(folder / "models" / "safetensors", folder / "suite" / f"checkpoint-{step}")
+
+
+def _repairs(folder: Path) -> None:
+    """One of each kind that is fitted."""
+    from isoscope import repair
+
+    chance = np.random.default_rng(3)
+    cloud = chance.standard_normal((64, 6)) * [8, 4, 2, 1, 1, 1] + 1
+    for made in (repair.Centre(), repair.Standardise(), repair.Whiten(), repair.AllButTheTop(2), repair.CentreClusters(2)):
+        made.fit(cloud).save(folder / f"{type(made).__name__}.safetensors")
+
+
+def _swept(folder: Path) -> None:
+    """Four checkpoints, and a run into which a sweep measured them."""
+    from tests.engine.many_cells import checkpoints, course_of
+
+    suite = checkpoints(folder / "suite", 4)
+    (folder / "data.txt").write_text("the of and\n\nthe of", "utf-8")
+    course, suites = course_of(suite, folder / "data.txt", folder / "run")
+    course.go(suites)

@@ -11,9 +11,10 @@ import pytest
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.sources.arrays import open_array
-from tests.hostile.fuzz import TARGETS, fuzz, one_case
+from tests.hostile.fuzz import NAMED, fuzz, one_case
 from tests.hostile.mutate import mutated, mutated_json
 from tests.hostile.seeds import write_seeds
+from tests.hostile.targets import _command, _fit
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def test_the_same_seed_gives_the_same_damage():
 def test_damaged_files_are_answered_or_refused(seeds):
     counts, finds = fuzz(8, 0, seeds)
     assert not finds
-    assert sum(counts.values()) > len(TARGETS)
+    assert sum(counts.values()) > len(NAMED)
 
 
 @pytest.mark.slow
@@ -57,12 +58,11 @@ def test_five_minutes_of_damaged_files(seeds):
 
 def test_a_find_is_one(seeds, monkeypatch):
     """What is no sentence is reported, with its place; else a quiet round would mean nothing."""
-    from tests.hostile import fuzz as module
 
     def broken(seeds, work, chance):
         json.loads("{")
 
-    monkeypatch.setattr(module, "broken", broken, raising=False)
+    monkeypatch.setitem(NAMED, "broken", broken)
     assert one_case("broken", 1, seeds).startswith("JSONDecodeError: ")
 
 
@@ -110,7 +110,6 @@ def test_a_column_of_another_type(cell, tmp_path, column, value):
     import pandas as pd
 
     from isoscope.engine.results import Results
-    from tests.hostile.fuzz import _fit
 
     frame = pd.read_parquet(cell / "rows.parquet")
     frame[column] = value
@@ -195,7 +194,6 @@ def test_text_that_is_no_text(cell, tmp_path):
     import pyarrow.parquet as pq
 
     from isoscope.engine.results import Results
-    from tests.hostile.fuzz import _fit
 
     path = cell / "rows.parquet"
     table = pq.read_table(path)
@@ -239,3 +237,71 @@ def test_a_source_without_a_name_does_not_go_through_the_machine():
 
     with pytest.raises(IsoscopeError, match="The name of a source is empty"):
         open_source("")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"identity": {"checkpoint": 3}},
+        {"identity": {"checkpoint": {"suite": ["many"], "step": 0, "seed": 0}}},
+        {"identity": {"checkpoint": {"suite": "many", "seed": {}}}},
+        {"columns": {"model": "many"}},
+    ],
+)
+def test_a_sweep_into_a_run_whose_cells_say_little_measures_them_again(seeds, tmp_path, change):
+    from isoscope.store.manifest import sealed
+    from tests.engine.many_cells import sweep
+
+    shutil.copytree(seeds / "swept" / "run", tmp_path / "run")
+    for path in (tmp_path / "run" / "cells").glob("*/manifest.json"):
+        path.write_text(sealed(json.loads(path.read_text()) | change))
+    course, _ = sweep(seeds / "swept" / "suite" / "many", seeds / "swept" / "data.txt", tmp_path / "run")
+    assert course.measured == 4
+
+
+@pytest.mark.parametrize("spec", ["[1]", "[" * 100_000, '{"note": {"a": 1}, "verdict": [], "d": "x", "heads": 0}', "no JSON"])
+@pytest.mark.parametrize("command", [["report", "run"], ["claims", "run"], ["conventions", "run"], ["dynamics", "run"]])
+def test_what_rows_say_of_themselves_may_be_anything(cell, tmp_path, monkeypatch, spec, command):
+    import pandas as pd
+
+    frame = pd.read_parquet(cell / "rows.parquet")
+    frame["spec"] = spec
+    frame.to_parquet(cell / "rows.parquet")
+    _fit(cell / "rows.parquet")
+    _command(command, tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore:The figure:isoscope.IsoscopeWarning")
+def test_numbers_that_json_has_no_word_for_are_gaps_of_a_figure(cell, tmp_path):
+    import pandas as pd
+
+    for name, column in (("rows.parquet", "value"), ("rows.parquet", "high"), ("series.parquet", "y")):
+        frame = pd.read_parquet(cell / name)
+        frame.loc[frame.index[::3], column] = float("inf")
+        frame.to_parquet(cell / name)
+        _fit(cell / name)
+    _command(["report", "run"], tmp_path)
+    assert (tmp_path / "report.html").stat().st_size > 100_000
+
+
+def test_levels_of_rows_that_do_not_say_how_many_points_they_are_of(cell, tmp_path):
+    import pandas as pd
+
+    frame = pd.read_parquet(cell / "rows.parquet")
+    frame["n"] = pd.array([None] * len(frame), "Int64")
+    frame.to_parquet(cell / "rows.parquet")
+    _fit(cell / "rows.parquet")
+    _command(["baseline", "--run", "run"], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"), [("VAN", "layer_norm_eps", "x"), ("MANTa-LM", "pad_token_id", "cuda"), ("T5", "pad_token_id", 1 << 63)]
+)
+def test_a_configuration_under_which_nothing_can_be_computed(seeds, tmp_path, kind, name, value):
+    import isoscope
+
+    shutil.copytree(seeds / "models" / "kinds" / kind, tmp_path / "model")
+    path = tmp_path / "model" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
+    with pytest.raises(IsoscopeError, match=r"model cannot be (run|loaded): .{10,500}\."):
+        isoscope.measure(str(tmp_path / "model"), out=tmp_path / "run", quiet=True, max_items=1, max_tokens=32)

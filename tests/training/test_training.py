@@ -129,6 +129,47 @@ def test_another_recipe_does_not_go_into_the_same_suite(corpus, tmp_path):
         small("masked-text", tmp_path / "s", corpus, steps=1)
 
 
+@pytest.mark.parametrize("text", ["{", "[1]", "[" * 100_000, "\x00"])
+def test_a_suite_whose_description_is_damaged_is_not_mixed_with(corpus, tmp_path, text):
+    small("causal-text", tmp_path / "s", corpus, steps=1)
+    (tmp_path / "s" / "training.json").write_text(text)
+    with pytest.raises(IsoscopeError, match=r"(is damaged|was trained with)"):
+        small("causal-text", tmp_path / "s", corpus, steps=2)
+
+
+@pytest.mark.parametrize("damage", ["no step", "losses", "a weight", "a moment", "bytes"])
+def test_a_state_that_does_not_fit_is_said_in_one_sentence(corpus, tmp_path, damage):
+    import torch
+    from safetensors.torch import save_file
+
+    from isoscope.training.checkpoints import Checkpoints
+
+    network = torch.nn.Linear(3, 2)
+    optimizer = torch.optim.AdamW(network.parameters())
+    network(torch.ones(1, 3)).sum().backward()
+    optimizer.step()
+    kept = Checkpoints(tmp_path, 0)
+    kept.save(4, network, optimizer, [(1, 0.5, float("nan")), (4, 0.25, 0.5)])
+    step, losses = kept.resume(network, optimizer)
+    assert (step, len(losses), losses[1]) == (4, 2, (4, 0.25, 0.5))
+    path = tmp_path / "seed-0" / "resume.safetensors"
+    state = load_file(path)
+    about = {"step": "4", "losses": "[[1, 0.5, NaN]]"}
+    if damage == "no step":
+        del about["step"]
+    elif damage == "losses":
+        about["losses"] = "[[1]]"
+    elif damage == "a weight":
+        state["weights/weight"] = torch.zeros(5)
+    elif damage == "a moment":
+        state["exp_avg/weight"] = torch.zeros(5)
+    save_file(state, path, metadata=about)
+    if damage == "bytes":
+        path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(IsoscopeError, match=r"resume\.safetensors is damaged \(.+\); delete .*seed-0 and train again\."):
+        kept.resume(network, optimizer)
+
+
 def test_a_loss_that_is_no_number_ends_the_training_and_keeps_its_checkpoints(corpus, tmp_path):
     with pytest.raises(IsoscopeError, match="lower --rate"):
         small("causal-text", tmp_path / "s", corpus, rate=1e30, steps=60)

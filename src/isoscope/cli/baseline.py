@@ -108,7 +108,7 @@ def _measured(run: str, policy: str) -> pd.DataFrame:
 
     rows = Results(run).table(policy=policy)
     rows = rows[rows["kind"].eq("hidden") & rows["head"].isna() & rows["metric"].isin(["mean_cosine", "isotropy_score"])]
-    rows = rows[rows["value"].notna() & rows["d"].ge(2).fillna(False).astype(bool)]
+    rows = rows[rows["value"].notna() & rows["n"].notna() & rows["d"].ge(2).fillna(False).astype(bool)]
     if rows.empty:
         raise IsoscopeError(f"{run} has no hidden states with a cosine; measure a model first, as in `isoscope measure MODEL --out {run}`.")
     return rows

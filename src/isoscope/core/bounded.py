@@ -32,6 +32,19 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("it is nested too deeply") from error
 
 
+def parsed_object(text: object) -> dict[str, Any]:
+    """The fields of an object in JSON, such as the `spec` of a row; none where it is not one.
+
+    >>> parsed_object('{"note": "n < d"}'), parsed_object("[1]"), parsed_object(None)
+    ({'note': 'n < d'}, {}, {})
+    """
+    try:
+        found = parse_json(text) if isinstance(text, str) else None
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def read_json(path: Path, most: int = LONGEST_JSON) -> Any:
     """A JSON file; a ValueError where it is none, is nested too deeply or has more than `most` bytes."""
     return parse_json(read_text(path, most))

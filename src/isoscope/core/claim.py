@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Literal
 
 import pandas as pd
+
+from isoscope.core.errors import STRANGE, IsoscopeWarning
 
 Outcome = Literal["holds", "fails", "undecided"]
 NAN = float("nan")
@@ -75,7 +78,12 @@ def claim(*, number: int, paper: str, statement: str, refuted_by: str, needs: st
     def declare(decide: Decide) -> Claim:
         @wraps(decide)
         def answered(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
-            found = decide(table, series)
+            try:
+                found = decide(table, series)
+            except STRANGE as error:
+                reason = f"{type(error).__name__}: {error}"[:200]
+                warnings.warn(IsoscopeWarning(f"The claim {decide.__name__} cannot be decided by these rows ({reason})."), stacklevel=2)
+                return Verdict("undecided", "Its rows hold what no measurement gives.")
             return found if found.findings or found.said else replace(found, said=f"Nothing here speaks to it; it needs {needs}.")
 
         return Claim(decide.__name__, number, paper, statement, refuted_by, needs, answered)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from isoscope.core.bounded import parsed_object
 from isoscope.core.group import first_seed, suites
 from isoscope.drawing import DEPTH, INK, POLICY_IS_CHOSEN, labelled, layered, records, short
 
@@ -41,7 +41,7 @@ def verdict(spec: object) -> str:
     >>> verdict('{"verdict": "holds"}'), verdict(None)
     ('holds', 'undecided')
     """
-    return str(json.loads(spec).get("verdict", "undecided")) if isinstance(spec, str) and spec else "undecided"
+    return str(parsed_object(spec).get("verdict", "undecided"))
 
 
 def evenly(values: Iterable[Any], most: int) -> list[Any]:

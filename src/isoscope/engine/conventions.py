@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from isoscope.core.bounded import parsed_object
 from isoscope.core.convention import CONVENTIONS, Convention, Reading, convention
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
@@ -187,7 +188,7 @@ def _last_layers(table: pd.DataFrame, *, final: bool) -> pd.DataFrame:
 
 
 def _spec(text: Any, one: Convention) -> str:
-    return json.dumps(json.loads(str(text)) | {"convention": one.name}, sort_keys=True, ensure_ascii=False)
+    return json.dumps(parsed_object(text) | {"convention": one.name}, sort_keys=True, ensure_ascii=False)
 
 
 def _from_clouds(results: Results, one: Convention) -> pd.DataFrame:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core import slice as slices
+from isoscope.core.bounded import parsed_object
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.core.site import ROWS, Site
@@ -193,4 +194,4 @@ def _behind(values: dict[str, Any], level: float | None) -> dict[str, Any]:
 
 
 def _noted(spec: str, value: Any) -> str:
-    return json.dumps(json.loads(spec) | {"note": value.note}, sort_keys=True, ensure_ascii=False) if value.note else spec
+    return json.dumps(parsed_object(spec) | {"note": value.note}, sort_keys=True, ensure_ascii=False) if value.note else spec

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from isoscope.core.bounded import parse_json
 from isoscope.core.errors import IsoscopeError, nearest
 
 MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
@@ -31,7 +31,7 @@ def spread_over(text: str) -> dict[str, Any]:
             )
         return {"device_map": text, "offload_folder": _offload()}
     try:
-        found = json.loads(text)
+        found = parse_json(text)
     except ValueError as error:
         raise IsoscopeError(f"--device-map is not an object in JSON ({error}).") from error
     return {"device_map": found, **({"offload_folder": _offload()} if "disk" in found.values() else {})}

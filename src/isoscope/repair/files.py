@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from isoscope.core.bounded import parse_json
 from isoscope.core.version import __version__
 from isoscope.repair.errors import RepairError
 
@@ -70,12 +71,12 @@ def read(cls: type[R], path: Path) -> R:
     if metadata.get("class") not in known:
         raise RepairError(f"{path} holds {metadata.get('class')}, not {cls.__name__}; isoscope.repair.load reads any repair.")
     try:
-        fitted = known[metadata["class"]](**json.loads(metadata["parameters"]))
+        fitted = known[metadata["class"]](**parse_json(metadata["parameters"]))
         fitted.n_samples_seen_, fitted.n_features_in_ = int(metadata["n"]), int(metadata["d"])
         for name in fitted._arrays:
             setattr(fitted, name, arrays[name])
         if "feature_names" in metadata:
-            fitted.feature_names_in_ = np.array(json.loads(metadata["feature_names"]), dtype=object)
+            fitted.feature_names_in_ = np.array(parse_json(metadata["feature_names"]), dtype=object)
         width = fitted._map()(np.zeros((1, fitted.n_features_in_)) - fitted.mean_).shape[1]
         if fitted.mean_.shape != (fitted.n_features_in_,) or width != fitted._n_features_out:
             raise ValueError("its arrays do not fit each other")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 from isoscope.core.block import TRAINED
+from isoscope.core.bounded import parsed_object
 from isoscope.report.line import Line, bounds, show
 
 READINGS = {"norm_fixed_point": "by the mean of norms", "drift_fixed_point": "by the norm of the mean"}
@@ -17,7 +16,7 @@ def fixed_points(line: Line) -> str | None:
         for row in line.table[line.table["metric"].eq(metric)].to_dict("records"):
             after = f"after {row['layer']} blocks, " if row["layer"] != 1 else ""
             value = "" if row["value"] != row["value"] else f" N* = {row['value']:.2f},"
-            parts.append(f"{after}{reading}{value} {json.loads(row['spec']).get('note', '')}")
+            parts.append(f"{after}{reading}{value} {parsed_object(row['spec']).get('note', '')}")
     return f"Where output and input are equally long: {'; '.join(parts)}." if parts else None
 
 

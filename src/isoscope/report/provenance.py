@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.block import MEANINGS
+from isoscope.core.bounded import parsed_object
 from isoscope.core.errors import IsoscopeError
 from isoscope.report.line import Line
 
@@ -44,11 +45,7 @@ def specification(line: Line) -> dict[str, str]:
 
 def parsed(text: str) -> dict[str, Any]:
     """A specification's keys; text that is not JSON is shown as it stands."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return {"spec": text}
-    return value if isinstance(value, dict) else {"spec": text}
+    return parsed_object(text) or {"spec": text}
 
 
 def meanings(table: pd.DataFrame, series: pd.DataFrame) -> list[Meaning]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import pandas as pd
 
+from isoscope.core.bounded import parsed_object
 from isoscope.core.group import UNTRAINED
 from isoscope.drawing import policies
 from isoscope.report.line import Line, bounds, greatest, least, place, show
@@ -142,5 +142,5 @@ def _models(count: int, word: str) -> str:
 
 
 def _note(row: pd.Series) -> str:
-    note = json.loads(row["spec"]).get("note", "") if isinstance(row["spec"], str) and row["spec"] else ""
+    note = parsed_object(row["spec"]).get("note", "")
     return str(note) or "it is not defined"

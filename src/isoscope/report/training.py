@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 import pandas as pd
 
+from isoscope.core.bounded import parsed_object
 from isoscope.core.group import UNTRAINED, checkpoints, first_seed, one_checkpoint, suites
 from isoscope.drawing import policies
 from isoscope.drawing.projection import STEPS, chosen_heads
@@ -258,7 +258,7 @@ def derived_meaning(name: str) -> str | None:
 
 def note(spec: object) -> str:
     """What a row says of itself in words."""
-    return str(json.loads(spec).get("note", "")) if isinstance(spec, str) and spec else ""
+    return str(parsed_object(spec).get("note", ""))
 
 
 def _layers(rows: pd.DataFrame) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 
 import pandas as pd
 
+from isoscope.core.bounded import parsed_object
 from isoscope.core.claim import NOTHING, Finding, Verdict
 from isoscope.statistics.deciding import outcome
 from isoscope.statistics.evidence import interval, shown
@@ -21,7 +21,7 @@ def role(rows: pd.DataFrame) -> tuple[bool, str]:
     """Whether a trained network sees one side only, and what it predicts: `next` or `masked`."""
     causal = bool(rows["stack"].eq("decoder").all())
     spec = rows["spec"].iloc[0]
-    said = json.loads(spec).get("objective") if isinstance(spec, str) and spec else None
+    said = parsed_object(spec).get("objective")
     by_name = "masked" if not causal or re.search(TWIN, str(rows["model"].iloc[0]).lower()) else "next"
     return causal, str(said or by_name)
 

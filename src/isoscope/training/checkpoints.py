@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from isoscope.core.bounded import parse_json, read_json
 from isoscope.core.errors import IsoscopeError
 
 TRAINING, LOSS, STATE = "training.json", "loss.csv", "resume.safetensors"
@@ -29,7 +30,11 @@ class Checkpoints:
         """Say how the suite is made; one that was made otherwise is not mixed with it."""
         path = self.suite / TRAINING
         if path.exists():
-            before = json.loads(path.read_text("utf-8"))
+            try:
+                before: Any = read_json(path)
+            except (OSError, ValueError) as error:
+                raise IsoscopeError(f"{path} is damaged ({error}); delete {self.suite} and train again.") from error
+            before = before if isinstance(before, dict) else {}
             if changed := [name for name in made if before.get(name) != made[name]]:
                 raise IsoscopeError(
                     f"{self.suite} was trained with {changed[0]} = {before.get(changed[0])}, not {made[changed[0]]}; "
@@ -74,14 +79,18 @@ class Checkpoints:
             with safe_open(path, framework="pt") as file:
                 about = file.metadata()
                 state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (OSError, SafetensorError) as error:
-            raise IsoscopeError(f"{path} is damaged ({error}); delete {self.folder} and train again.") from error
-        network.load_state_dict({name.removeprefix("weights/"): t for name, t in state.items() if name.startswith("weights/")})
-        for name, parameter in network.named_parameters():
-            found = {key: state[f"{key}/{name}"] for key in ("step", "exp_avg", "exp_avg_sq") if f"{key}/{name}" in state}
-            if found:
-                optimizer.state[parameter] = found
-        return int(about["step"]), [tuple(entry) for entry in json.loads(about["losses"])]
+            step, losses = int(about["step"]), [(int(at), float(loss), float(held)) for at, loss, held in parse_json(about["losses"])]
+            network.load_state_dict({name.removeprefix("weights/"): t for name, t in state.items() if name.startswith("weights/")})
+            for name, parameter in network.named_parameters():
+                found = {key: state[f"{key}/{name}"] for key in ("step", "exp_avg", "exp_avg_sq") if f"{key}/{name}" in state}
+                if any(found[key].shape != parameter.shape for key in found if key != "step"):
+                    raise ValueError(f"{name} has another shape")
+                if found:
+                    optimizer.state[parameter] = found
+        except (OSError, SafetensorError, RuntimeError, KeyError, TypeError, ValueError) as error:
+            said = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise IsoscopeError(f"{path} is damaged ({said.rstrip('.:')}); delete {self.folder} and train again.") from error
+        return step, losses
 
     def finish(self) -> None:
         """Nothing is left to go on from."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pandas as pd
 
+from isoscope.core.bounded import parsed_object
 from isoscope.core.claim import Verdict, claim
 from isoscope.statistics.block_evidence import block_rows
 from isoscope.statistics.chance import one_pair
@@ -36,5 +35,7 @@ def queries_and_keys_are_anisotropic_without_bias(table: pd.DataFrame, series: p
 
 def head_dimension(spec: object) -> int:
     """The dimensions of a head, as the experiment says them; BERT's where it does not."""
-    said = json.loads(spec) if isinstance(spec, str) and spec else {}
-    return int(said["d"]) // int(said["heads"]) if said.get("d") and said.get("heads") else HEAD
+    match parsed_object(spec):
+        case {"d": int(d), "heads": int(heads)} if 0 < heads <= d:
+            return d // heads
+    return HEAD

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pandas as pd
 
+from isoscope.core.bounded import parsed_object
 from isoscope.core.claim import Finding, Outcome, Verdict, claim
 from isoscope.statistics.evidence import shown
 from isoscope.statistics.onset import clopper_pearson
@@ -30,7 +29,7 @@ def dimension_rises_then_falls(table: pd.DataFrame, series: pd.DataFrame) -> Ver
             continue
         row = whole.iloc[0]
         n, part = int(row["n"]), float(row["value"])
-        said = json.loads(row["spec"]).get("verdict") if isinstance(row["spec"], str) and row["spec"] else ""
+        said = parsed_object(row["spec"]).get("verdict")
         word: Outcome = "holds" if said == "holds" else "fails" if said == "fails" else "undecided"
         ends = {kind: found[name][found[name]["layer"].isna()] for kind, found in beside.items() if name in found}
         gaussian = ", ".join(f"{kind} {shown(own['value'].mean())} (Gaussian {shown(own['null'].mean())})" for kind, own in ends.items())

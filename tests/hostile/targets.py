@@ -1,0 +1,469 @@
+"""What is fuzzed: each target spoils a valid file, or words, as chance has it, and hands it to what parses it."""
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import random
+import shutil
+import sys
+from functools import partial
+from pathlib import Path
+
+from tests.hostile.mutate import VALUES, WORDS, mutated, mutated_json
+from tests.hostile.seeds import RUN
+
+METRICS = ["mean_cosine", "effective_rank"]
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _damaged(seeds: Path, kind: str, work: Path, chance: random.Random) -> Path:
+    """A file of a kind, spoilt."""
+    seed = chance.choice(_files(seeds / kind))
+    path = work / seed.name
+    path.write_bytes(mutated(seed.read_bytes(), chance))
+    return path
+
+
+def arrays(seeds: Path, work: Path, chance: random.Random) -> None:
+    from isoscope.engine.geometry import geometry
+
+    geometry(_damaged(seeds, "arrays", work, chance), metric=METRICS, allow_wide=chance.random() < 0.5)
+
+
+def _source(seeds: Path, work: Path, chance: random.Random, kind: str, modality: str) -> None:
+    from isoscope.sources import open_source
+
+    source = open_source(str(_damaged(seeds, kind, work, chance)), None, modality)
+    for item in source.items():
+        str(item.id).encode("utf-8", "surrogatepass")
+    assert len(source.fingerprint) == 64
+
+
+def text(seeds: Path, work: Path, chance: random.Random) -> None:
+    _source(seeds, work, chance, "text", "text")
+
+
+def wiki(seeds: Path, work: Path, chance: random.Random) -> None:
+    _source(seeds, work, chance, "wiki", "text")
+
+
+def speech(seeds: Path, work: Path, chance: random.Random) -> None:
+    from isoscope.sources import open_source
+    from isoscope.sources.speech import resampled
+
+    for item in open_source(str(_damaged(seeds, "speech", work, chance)), None, "speech").items():
+        resampled(item.content.samples, item.content.rate, 16_000)
+
+
+def images(seeds: Path, work: Path, chance: random.Random) -> None:
+    _source(seeds, work, chance, "images", "images")
+
+
+def _read_run(run: Path, chance: random.Random) -> None:
+    """A run as its readers read it; `verify` must answer whatever it holds."""
+    from isoscope.engine.progress import Progress
+    from isoscope.engine.requested import on_request
+    from isoscope.engine.results import Results, merge
+    from isoscope.store.verify import size_of, verify
+
+    size_of(run)
+    for one in verify(run):
+        str(one)
+    what = chance.choice(("table", "series", "more", "merge", "drift", "page"))
+    results = Results(run)
+    if what == "table":
+        results.table()
+    elif what == "series":
+        results.series()
+    elif what == "more":
+        results.table(["cosine_sd", "effective_rank"], "all")
+    elif what == "merge":
+        merge([run], run.with_name("merged"))
+    elif what == "drift":
+        results.associations()
+    else:
+        results.manifests()
+        on_request(results, ["two_nn"], Progress(quiet=True))
+
+
+def _spoil_bytes(run: Path, chance: random.Random) -> None:
+    """Any file of a run, its hash not made to fit or made so."""
+    path = chance.choice(_files(run))
+    path.write_bytes(mutated(path.read_bytes(), chance))
+    if path.name != "manifest.json" and chance.random() < 0.8:
+        _fit(path)
+
+
+def _fit(path: Path) -> None:
+    from isoscope.store.manifest import sealed
+    from isoscope.store.writing import sha256
+
+    manifest = json.loads((path.parent / "manifest.json").read_text())
+    manifest["files"][path.name] = {"bytes": path.stat().st_size, "sha256": sha256(path)}
+    (path.parent / "manifest.json").write_text(sealed(manifest))
+
+
+def _spoil_manifest(run: Path, chance: random.Random) -> None:
+    """A manifest with other values in it, its seal made to fit."""
+    from isoscope.store.manifest import sealed
+
+    path = chance.choice(sorted((run / "cells").glob("*/manifest.json")))
+    found = mutated_json(json.loads(path.read_text()), chance)
+    with contextlib.suppress(UnicodeEncodeError):
+        path.write_text(sealed(found) if isinstance(found, dict) else json.dumps(found), "utf-8")
+
+
+def _spoil_rows(run: Path, chance: random.Random) -> None:
+    """A table with strange values in it, its hash made to fit."""
+    import pandas as pd
+
+    cell = chance.choice(sorted((run / "cells").iterdir()))
+    path = cell / chance.choice(("rows.parquet", "series.parquet"))
+    frame = pd.read_parquet(path).astype(object)
+    try:
+        for _ in range(chance.choice((1, 3))):
+            column = chance.choice(list(frame.columns))
+            value = chance.choice([value for value in VALUES if not isinstance(value, list | dict)])
+            if column == "spec" and chance.random() < 0.6:
+                value = json.dumps(mutated_json(json.loads(frame[column].iloc[0]), chance))
+            if chance.random() < 0.2:
+                frame = frame.drop(columns=column)
+            elif chance.random() < 0.5:
+                frame[column] = value
+            else:
+                frame.loc[chance.randrange(len(frame)), column] = value
+        frame.convert_dtypes().to_parquet(path)
+    except Exception:  # not every mixture of values is a column
+        return
+    _fit(path)
+
+
+def run_bytes(seeds: Path, work: Path, chance: random.Random) -> None:
+    shutil.copytree(seeds / "run", work / "run")
+    _spoil_bytes(work / "run", chance)
+    _read_run(work / "run", chance)
+
+
+def manifest(seeds: Path, work: Path, chance: random.Random) -> None:
+    shutil.copytree(seeds / "run", work / "run")
+    _spoil_manifest(work / "run", chance)
+    _read_run(work / "run", chance)
+
+
+def rows(seeds: Path, work: Path, chance: random.Random) -> None:
+    shutil.copytree(seeds / "run", work / "run")
+    _spoil_rows(work / "run", chance)
+    _read_run(work / "run", chance)
+
+
+READERS = (
+    ["report", "run", "--out", "page.html"],
+    ["report", "run", "--figures", "figures", "--only", "layer_profile", "--only", "drift"],
+    ["claims", "run", "--json"],
+    ["claims", "run"],
+    ["cite", "run"],
+    ["compare", "run", "other", "--json"],
+    ["conventions", "run"],
+    ["drift", "run"],
+    ["dynamics", "run"],
+    ["table", "run"],
+    ["table", "run", "--json"],
+    ["baseline", "--run", "run"],
+)
+"""Commands that read a run."""
+
+
+def readers(seeds: Path, work: Path, chance: random.Random) -> None:
+    """Every command that reads a run, on a damaged one."""
+    which = chance.choice(("run", "swept/run"))
+    shutil.copytree(seeds / which, work / "run")
+    shutil.copytree(seeds / which, work / "other")
+    chance.choice((_spoil_bytes, _spoil_manifest, _spoil_rows, _spoil_rows))(work / "run", chance)
+    _command(chance.choice(READERS), work)
+
+
+def saved(seeds: Path, work: Path, chance: random.Random) -> None:
+    """A saved state, and what a sweep remembers."""
+    from isoscope.engine.ledger import Ledger
+    from isoscope.models.suite import open_suite
+    from isoscope.store.run import Run
+    from isoscope.store.verify import verify
+
+    (work / "cells").mkdir()
+    kept = Run(work)
+    kept.save_partial("a" * 24, {"items": 3, "tokens": 4}, {"x": __import__("numpy").zeros((3, 4))}.items)
+    path = work / "partial" / f"{'a' * 24}.safetensors"
+    path.write_bytes(mutated(path.read_bytes(), chance))
+    kept.load_partial("a" * 24)
+    seen = {"seed": None, "step": 0, "tensors": "", "matrices": "", "problem": "", "spec": "x", "revision": "y"}
+    ledger = {"suites": {"suite": {"checkpoints": {"-/0": seen, "-/10": seen | {"step": 10}}, "faults": []}}, "downloaded": ["a"]}
+    (work / "audit.json").write_text(json.dumps(mutated_json(ledger, chance)))
+    list(verify(work))
+    suite = open_suite(str(seeds / "suite"))
+    mine = Ledger(work)
+    mine.seen(suite)
+    mine.revision(suite, suite.checkpoints[0])
+    mine.claim("b")
+    mine.judge(suite, [])
+
+
+def resumed(seeds: Path, work: Path, chance: random.Random) -> None:
+    """A sweep into a run of somebody else's: what is done is found in manifests and in what a sweep remembers."""
+    from tests.engine.many_cells import course_of
+
+    shutil.copytree(seeds / "swept" / "run", work / "run")
+    for _ in range(chance.choice((1, 2))):
+        with contextlib.suppress(ValueError):  # it was spoilt before
+            _spoil_manifest(work / "run", chance)
+    if chance.random() < 0.3:
+        path = work / "run" / "audit.jsonl"
+        path.write_bytes(mutated(path.read_bytes(), chance))
+    course, suites = course_of(seeds / "swept" / "suite" / "many", seeds / "swept" / "data.txt", work / "run")
+    for line in course.lines(suites):
+        line.encode()
+    course.go(suites)
+    course.judge(suites)
+
+
+def measured(seeds: Path, work: Path, chance: random.Random) -> None:
+    """Measuring into somebody else's run, with what he left half done."""
+    import isoscope
+
+    shutil.copytree(seeds / "run", work / "run")
+    (cell,) = (work / "run" / "cells").iterdir()
+    if chance.random() < 0.5:
+        chance.choice((_spoil_bytes, _spoil_manifest))(work / "run", chance)
+    else:
+        shutil.rmtree(cell)
+        (work / "run" / "partial").mkdir(exist_ok=True)
+        raw = (seeds / "partial.safetensors").read_bytes()
+        if chance.random() < 0.5:
+            size = int.from_bytes(raw[:8], "little")
+            header = json.loads(raw[8 : 8 + size])
+            cursor = json.loads(header["__metadata__"]["cursor"])
+            if chance.random() < 0.7:
+                header["__metadata__"]["cursor"] = json.dumps(mutated_json(cursor, chance))
+            else:
+                header = mutated_json(header, chance)
+            text = json.dumps(header).encode()
+            raw = len(text).to_bytes(8, "little") + text + raw[8 + size :]
+        else:
+            raw = mutated(raw, chance)
+        if chance.random() < 0.8:
+            raw = raw[:-32] + hashlib.sha256(raw[:-32]).digest()
+        (work / "run" / "partial" / f"{cell.name}.safetensors").write_bytes(raw)
+    isoscope.measure(str(seeds / "models" / "safetensors"), str(seeds / "run.txt"), work / "run", quiet=True, **RUN)
+
+
+def repairs(seeds: Path, work: Path, chance: random.Random) -> None:
+    """A fitted repair from somewhere."""
+    import numpy as np
+
+    from isoscope import repair
+
+    seed = chance.choice(_files(seeds / "repairs"))
+    raw = seed.read_bytes()
+    if chance.random() < 0.6:
+        size = int.from_bytes(raw[:8], "little")
+        header = json.loads(raw[8 : 8 + size])
+        about = header["__metadata__"]
+        if chance.random() < 0.5:
+            about["parameters"] = json.dumps(mutated_json(json.loads(about["parameters"]), chance))
+        else:
+            header = mutated_json(header, chance)
+        text = json.dumps(header).encode()
+        raw = len(text).to_bytes(8, "little") + text + raw[8 + size :]
+    else:
+        raw = mutated(raw, chance)
+    (work / seed.name).write_bytes(raw)
+    fitted = repair.load(work / seed.name)
+    fitted.transform(np.ones((3, fitted.n_features_in_), dtype=np.float32))
+
+
+def _load(path: Path, chance: random.Random) -> None:
+    from isoscope.models.load import family_for, load
+    from isoscope.models.reference import resolve
+
+    reference = resolve(("untrained:" if chance.random() < 0.15 else "") + str(path))
+    family_for(reference)
+    loaded = load(reference, device="cpu", allow_partial=chance.random() < 0.5)
+    loaded.modality  # noqa: B018
+
+
+def weights(seeds: Path, work: Path, chance: random.Random) -> None:
+    shutil.copytree(seeds / "models" / chance.choice(("safetensors", "bin")), work / "model")
+    path = next(path for path in _files(work / "model") if path.suffix in (".safetensors", ".bin"))
+    raw = path.read_bytes()
+    if path.suffix == ".safetensors" and chance.random() < 0.4:
+        size = int.from_bytes(raw[:8], "little")
+        header = json.dumps(mutated_json(json.loads(raw[8 : 8 + size]), chance)).encode()
+        path.write_bytes(len(header).to_bytes(8, "little") + header + raw[8 + size :])
+    else:
+        path.write_bytes(mutated(raw, chance))
+    _load(work / "model", chance)
+
+
+def config(seeds: Path, work: Path, chance: random.Random) -> None:
+    """Configuration and tokenizer with other values in them."""
+    shutil.copytree(seeds / "models" / "safetensors", work / "model")
+    path = chance.choice([path for path in _files(work / "model") if path.suffix == ".json"] + [work / "model" / "config.json"])
+    if chance.random() < 0.8:
+        path.write_text(json.dumps(mutated_json(json.loads(path.read_text()), chance)))
+    else:
+        path.write_bytes(mutated(path.read_bytes(), chance))
+    _load(work / "model", chance)
+
+
+def kinds(seeds: Path, work: Path, chance: random.Random) -> None:
+    """A model of any family with other values in what lies beside its weights: as far as its first batch."""
+    import isoscope
+
+    shutil.copytree(chance.choice(sorted((seeds / "models" / "kinds").iterdir())), work / "model")
+    path = chance.choice([path for path in _files(work / "model") if path.suffix == ".json"] + [work / "model" / "config.json"] * 2)
+    path.write_text(json.dumps(mutated_json(json.loads(path.read_text()), chance)))
+    isoscope.measure(str(work / "model"), "embedded", work / "run", quiet=True, max_items=1, max_tokens=32, sample=16, batch_size=1)
+
+
+def gguf(seeds: Path, work: Path, chance: random.Random) -> None:
+    raw = (seeds / "models" / "llama.gguf").read_bytes()
+    head = raw[:1800]  # the header; values may be anything
+    (work / "a.gguf").write_bytes(mutated(head, chance) + raw[1800:] if chance.random() < 0.8 else mutated(raw, chance))
+    _load(work / "a.gguf", chance)
+
+
+def whisper(seeds: Path, work: Path, chance: random.Random) -> None:
+    import torch
+
+    if chance.random() < 0.5:
+        (work / "a.pt").write_bytes(mutated((seeds / "models" / "whisper.pt").read_bytes(), chance))
+    else:
+        found = torch.load(seeds / "models" / "whisper.pt", weights_only=True)
+        found["dims"] = mutated_json(found["dims"], chance)
+        torch.save(found, work / "a.pt")
+    _load(work / "a.pt", chance)
+
+
+def _word(seed: str, chance: random.Random) -> str:
+    return mutated(seed.encode(), chance).decode("utf-8", "replace").replace("\0", "")
+
+
+def suites(seeds: Path, work: Path, chance: random.Random) -> None:
+    from isoscope.models.suite import open_suites
+
+    word = partial(_word, chance=chance)
+    where = chance.choice((str(seeds / "suite"), str(seeds / "suite") + "/checkpoint-{step}", "./x-{seed}-{step}k", "embedded"))
+    steps = chance.choice((None, word("0,10,40-200:20"), word("1-512:x2"), word("0-4")))
+    open_suites([word(where) if chance.random() < 0.5 else where], steps, chance.choice((None, word("0-4"))))
+
+
+def words(seeds: Path, work: Path, chance: random.Random) -> None:
+    from isoscope.engine.options import Options, parse_layers, parse_shard, parse_taps
+    from isoscope.models.reference import resolve
+    from isoscope.sources import open_source
+
+    word = partial(_word, chance=chance)
+
+    def place(seed: str) -> str:
+        """A path or pattern; never one that goes through this whole machine, which takes as long as it takes."""
+        found = word(seed)
+        return found if not found or found.startswith(str(seeds)) else f"{seeds}/{found}"
+
+    parse_layers(word("0,3,6-8,-1,final"))
+    which = chance.randrange(6)
+    if which == 0:
+        Options(layers=word("0,4-8,-1"), shard=parse_shard(word("1/4")), taps=parse_taps(word("hidden,attention")))
+    elif which == 1:
+        open_source(word("hf:wikitext?config=a&split=b&revision=c"), None, "text")
+    elif which == 2:
+        open_source(f"{seeds}/text/{word('*.txt').replace('..', '.')}", word("text"), chance.choice(("text", "speech", "images")))
+    elif which == 3:
+        resolve(word(chance.choice(("org/name@rev::x.gguf", "untrained:org/name", "./folder", "~/x"))))
+    elif which == 4:
+        open_source(place(str(seeds / "wiki" / "a.xml") + "?alphabet=frequent"), None, "text")
+    else:
+        Options(gram=word("all"), split=(word("sink"),), maps=word("both"), keep=word("rows"))
+
+
+def _command(line: list[str], work: Path) -> None:
+    """A command, which ends with 0, 1 or 2 and without a traceback."""
+    from unittest import mock
+
+    from isoscope.cli import main
+
+    out, err = io.StringIO(), io.StringIO()
+    before = os.getcwd()
+    os.chdir(work)
+    try:
+        with mock.patch.object(sys, "argv", ["isoscope", *line]), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            main()
+    except SystemExit as end:
+        said, code = err.getvalue(), end.code
+    finally:
+        os.chdir(before)
+    assert code in (0, 1, 2, None), code
+    assert "Traceback" not in said, said[-500:]
+    assert "\x1b" not in said, said[-500:]
+
+
+def cli(seeds: Path, work: Path, chance: random.Random) -> None:
+    """Words of the command line."""
+    run, matrix = str(seeds / "run"), str(seeds / "arrays" / "c.npy")
+    lines = (
+        ["table", run, "--metric", "mean_cosine", "--policy", "body"],
+        ["verify", run, "--json"],
+        ["embeddings", matrix, "--metric", "mean_cosine", "--sample", "64", "--json"],
+        ["merge", run, "--out", str(work / "merged")],
+        ["drift", run, "--json"],
+        ["list", "metrics"],
+        ["conventions", matrix, "--json"],
+        ["measure", str(work / "nothing"), "--layers", "0,1", "--shard", "1/4", "--max-tokens", "10", "--seed", "1"],
+        ["sweep", str(work / "nothing-{step}"), "--steps", "0,1-512:x2", "--seeds", "0-4"],
+        ["cite", run],
+        ["compare", run, run, "--metric", "mean_cosine"],
+        ["claims", run],
+    )
+    line = list(chance.choice(lines))
+    for _ in range(chance.choice((1, 1, 2))):
+        at = chance.randrange(len(line))
+        what = chance.random()
+        if what < 0.5:
+            line[at] = mutated(line[at].encode("utf-8", "surrogateescape"), chance).decode("utf-8", "surrogateescape").replace("\0", "")
+        elif what < 0.7:
+            del line[at]
+        else:
+            line.insert(at, chance.choice(WORDS).decode("utf-8", "surrogateescape").replace("\0", ""))
+        if not line:
+            return
+    if line[0] in ("serve", "train", "reproduce", "block", "baseline"):
+        return
+    _command(line, work)
+
+
+TARGETS = (
+    arrays,
+    text,
+    wiki,
+    speech,
+    images,
+    run_bytes,
+    manifest,
+    rows,
+    readers,
+    saved,
+    resumed,
+    measured,
+    repairs,
+    weights,
+    config,
+    kinds,
+    gguf,
+    whisper,
+    suites,
+    words,
+    cli,
+)
