@@ -99,7 +99,7 @@ def page() -> str:
     from isoscope.report.cited import cited
 
     known = cited()
-    own = [figure for figure in figures if figure.draw.__module__.startswith("isoscope.figures.")]
+    own = [figure for figure in figures if figure.function.__module__.startswith("isoscope.figures.")]
     parts = [
         "<!-- Written by tools/make_gallery.py from the figures' own titles and captions; change those in src/isoscope/figures. -->",
         "# Gallery",
