@@ -125,6 +125,11 @@ def test_a_column_of_another_type(cell, tmp_path, column, value):
         {"tried": True},
         {"tried": [["a"]]},
         {"seconds": []},
+        {"seconds": 10**400},
+        {"memory": -1},
+        {"spec": {"documents": "many"}},
+        {"spec": {"tokens": 10**30}},
+        {"spec": {"data": ["a"]}},
         {"columns": {"model": "a", "step": 10**30}},
         {"columns": {"model": None}},
         {"identity": {"shard": 3}},
@@ -230,6 +235,17 @@ def test_more_blocks_than_tensors(tmp_path):
     (tmp_path / "x.gguf").write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + name)
     with pytest.raises(IsoscopeError, match="it claims 1,073,741,824 blocks and holds 0 tensors"):
         check_gguf(tmp_path / "x.gguf")
+
+
+def test_a_cell_that_does_not_say_what_is_cited(cell, tmp_path):
+    from isoscope.engine.citation import citation
+    from isoscope.engine.results import Results
+    from isoscope.store.manifest import sealed
+
+    path = cell / "manifest.json"
+    path.write_text(sealed(json.loads(path.read_text()) | {"spec": {"data": "a"}}))
+    with pytest.raises(IsoscopeError, match="does not say its documents; measure it again"):
+        citation(Results(tmp_path / "run"))
 
 
 def test_a_source_without_a_name_does_not_go_through_the_machine():

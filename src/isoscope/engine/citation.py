@@ -50,7 +50,11 @@ def citation(results: Results) -> Citation:
         found.append("godey2024")
     keys = [OWN, *(name for name in papers.names() if name in found), *(key for key in REFERENCES if key in found)]
     policies = list(dict.fromkeys(str(policy) for policy in table["policy"]))
-    return Citation(_methods(results, policies), {key: bibtex(key) for key in keys})
+    try:
+        methods = _methods(results, policies)
+    except KeyError as error:
+        raise IsoscopeError(f"A cell of {results.path} does not say its {error.args[0]}; measure it again.") from error
+    return Citation(methods, {key: bibtex(key) for key in keys})
 
 
 def _methods(results: Results, policies: list[str]) -> list[str]:

@@ -28,6 +28,17 @@ COLUMNS: dict[str, type | tuple[type, ...]] = {
     "family": (str, type(None)),
 }
 """What a manifest says of the model, and as what."""
+SPEC: dict[str, type | tuple[type, ...]] = {
+    "data": str,
+    "fingerprint": str,
+    "counted": str,
+    "documents": int,
+    "tokens": int,
+    "seq_len": (int, type(None)),
+}
+"""What it says of what was measured, where it says it."""
+MOST = 1 << 63
+"""No count, and no number of seconds or bytes, is as large."""
 
 
 def key_of(identity: dict[str, Any]) -> str:
@@ -45,27 +56,29 @@ def manifest_of(identity: dict[str, Any], columns: dict[str, Any], spec: dict[st
     return made | {"identity": identity, "columns": columns, "spec": spec, "keep": keep} | more
 
 
-def mistake_in(manifest: dict[str, Any], name: str) -> str:
+def mistake_in(manifest: dict[str, Any], folder: str) -> str:
     """What is wrong with the manifest of a cell in a folder of this name, or nothing; its key names folders that are written to."""
     if absent := [field for field, kind in FIELDS.items() if not isinstance(manifest.get(field), kind)]:
         return f"it lacks {', '.join(absent)}"
-    if manifest["key"] != name:
+    if manifest["key"] != folder:
         return f"it is of the cell {manifest['key'][:40]!r}"
     if manifest["keep"] not in KEPT:
         return f"it kept {manifest['keep'][:40]!r}, and not {', '.join(KEPT)}"
     if strange := [file for file in manifest["files"] if file not in FILES]:
         return f"it names the file {strange[0][:40]!r}"
-    for column, kind in COLUMNS.items():
-        value = manifest["columns"].get(column)
-        if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
-            return f"its {column} is {value!r:.40}"
-        if not isinstance(value, kind) and (column in manifest["columns"] or column == "model"):
-            return f"its {column} is {value!r:.40}"
+    for part, kinds in (("columns", COLUMNS), ("spec", SPEC)):
+        for name, kind in kinds.items():
+            value = manifest[part].get(name)
+            if isinstance(value, int) and not -MOST <= value < MOST:
+                return f"its {name} is {value!r:.40}"
+            if not isinstance(value, kind) and (name in manifest[part] or name == "model"):
+                return f"its {name} is {value!r:.40}"
     tried = manifest.get("tried", [])
     if not (isinstance(tried, list) and all(isinstance(name, str) for name in tried)):
         return f"what it tried is {tried!r:.40}"
     for cost in ("seconds", "memory"):
-        if type(manifest.get(cost, 0)) not in (int, float):
+        value = manifest.get(cost, 0)
+        if type(value) not in (int, float) or not 0 <= value < MOST:
             return f"its {cost} are {manifest[cost]!r:.40}"
     shard = manifest["identity"].get("shard", [0, 1])
     if not (isinstance(shard, list) and len(shard) == 2 and all(type(one) is int for one in shard) and 0 <= shard[0] < shard[1] < 1 << 20):
