@@ -35,6 +35,10 @@ SPEC: dict[str, type | tuple[type, ...]] = {
     "documents": int,
     "tokens": int,
     "seq_len": (int, type(None)),
+    "sample": int,
+    "seed": (int, type(None)),
+    "dtype": (str, type(None)),
+    "unit": str,
 }
 """What it says of what was measured, where it says it."""
 MOST = 1 << 63
