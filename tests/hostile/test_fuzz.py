@@ -296,6 +296,8 @@ def test_numbers_that_json_has_no_word_for_are_gaps_of_a_figure(cell, tmp_path):
         frame.loc[frame.index[::3], column] = float("inf")
         frame.to_parquet(cell / name)
         _fit(cell / name)
+    for command in (["compare", "run", "run"], ["table", "run"], ["drift", "run"], ["dynamics", "run"], ["conventions", "run"]):
+        _command([*command, "--json"], tmp_path)
     _command(["report", "run"], tmp_path)
     assert (tmp_path / "report.html").stat().st_size > 100_000
 

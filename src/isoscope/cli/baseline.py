@@ -60,9 +60,9 @@ def run(
     if out is not None:
         found["figures"] = _figures(dimensions, n, measured, Path(out))
     if json:
-        from json import dumps
+        from isoscope.core.bounded import strict_json
 
-        typer.echo(dumps(_plain(found), ensure_ascii=False, allow_nan=False))
+        typer.echo(strict_json(_plain(found)))
         return
     _print(found)
 

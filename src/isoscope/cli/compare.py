@@ -73,12 +73,12 @@ def _pairs(words: list[str]) -> dict[str, str]:
 
 
 def _write(found: Comparison, over: pd.DataFrame | None) -> None:
-    from json import dumps
+    from isoscope.core.bounded import strict_json
 
     answer: dict[str, Any] = {"sentences": found.sentences, "differ": found.differ, "rows": _records(found.rows)}
     if over is not None:
         answer["over"] = _records(over)
-    sys.stdout.write(dumps(answer, ensure_ascii=False, allow_nan=False) + "\n")
+    sys.stdout.write(strict_json(answer) + "\n")
 
 
 def _records(rows: pd.DataFrame) -> list[dict[Any, Any]]:

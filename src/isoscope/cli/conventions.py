@@ -56,9 +56,9 @@ def run(
 
 
 def _write(records: list[dict[Any, Any]]) -> None:
-    from json import dumps
+    from isoscope.core.bounded import strict_json
 
-    sys.stdout.write(dumps(records, ensure_ascii=False, allow_nan=False) + "\n")
+    sys.stdout.write(strict_json(records) + "\n")
 
 
 def _records(rows: pd.DataFrame) -> list[dict[Any, Any]]:

@@ -39,10 +39,10 @@ def run(
     if found.empty:
         raise IsoscopeError(f"{path} has no model with layers; `isoscope drift` compares the hidden states of a model.")
     if json:
-        from json import dumps
+        from isoscope.core.bounded import strict_json
 
         plain = found.astype(object)
-        sys.stdout.write(dumps(plain.where(plain.notna(), None).to_dict("records"), ensure_ascii=False, allow_nan=False) + "\n")
+        sys.stdout.write(strict_json(plain.where(plain.notna(), None).to_dict("records")) + "\n")
         return
     from rich.console import Console
 

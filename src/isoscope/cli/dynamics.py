@@ -41,10 +41,10 @@ def run(
 
     cells = derived(dynamics(path, policy=policy, centred=centred))
     if json:
-        from json import dumps
+        from isoscope.core.bounded import strict_json
 
         plain = [row for cell in cells for row in cell.rows().astype(object).pipe(lambda t: t.where(t.notna(), None)).to_dict("records")]
-        sys.stdout.write(dumps(plain, ensure_ascii=False, allow_nan=False) + "\n")
+        sys.stdout.write(strict_json(plain) + "\n")
         return
     from rich.console import Console
 

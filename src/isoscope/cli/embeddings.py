@@ -58,9 +58,9 @@ def run(
         needed = "a sample of the points (--sample 4096)" if not sample and {"sample", "neighbours"} & set(known[absent[0]].reads) else few
         raise IsoscopeError(f"{absent[0]} needs {needed}; leave it out or give it that.")
     if json:
-        from json import dumps
+        from isoscope.core.bounded import strict_json
 
-        typer.echo(dumps({name: number.as_dict() for name, number in found.items()}, indent=1, ensure_ascii=False))
+        typer.echo(strict_json({name: number.as_dict() for name, number in found.items()}, indent=1))
         return
     first = next(iter(found.values()), None)
     if first is None:

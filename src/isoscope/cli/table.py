@@ -77,12 +77,12 @@ def run(
 
 def _write_json(frame: pd.DataFrame, out: str | None) -> None:
     """A list of rows with every digit, which pandas' own writer does not keep; what is not a number is null."""
-    from json import dumps
-
     import numpy as np
 
+    from isoscope.core.bounded import strict_json
+
     plain = frame.replace([np.inf, -np.inf], np.nan).astype(object)
-    text = dumps(plain.where(plain.notna(), None).to_dict("records"), ensure_ascii=False, allow_nan=False) + "\n"
+    text = strict_json(plain.where(plain.notna(), None).to_dict("records")) + "\n"
     if out is None:
         sys.stdout.write(text)
     else:

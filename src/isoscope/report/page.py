@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from isoscope.core.bounded import strict_json
 from isoscope.core.group import checkpoints, one_checkpoint, suites
 from isoscope.core.version import __version__
 from isoscope.drawing import PALETTE, policies
@@ -84,20 +85,12 @@ def page(table: pd.DataFrame, series: pd.DataFrame, manifests: Manifests, *, tit
         css=Markup(asset("page.css")),
         script=Markup(asset("page.js")),
         payload={
-            "charts": packed(_json([panel for chart in every for panel in chart.panels])),
+            "charts": packed(strict_json([panel for chart in every for panel in chart.panels], separators=(",", ":"))),
             "table": packed(kept_table.sort_values(["model", "metric"], kind="stable").to_csv(index=False)),
             "series": packed(kept_series.to_csv(index=False, float_format=POINT)),
             "vega": vega(),
         },
     )
-
-
-def _json(value: Any) -> str:
-    """What is drawn, in the JSON of browsers; a number that JSON has no word for, as only a strange run holds it, is a gap."""
-    try:
-        return json.dumps(value, allow_nan=False, separators=(",", ":"))
-    except ValueError:
-        return json.dumps(json.loads(json.dumps(value), parse_constant=lambda _: None), allow_nan=False, separators=(",", ":"))
 
 
 def followed(sections: list[Training], start: int) -> list[tuple[Training, list[Placed]]]:
