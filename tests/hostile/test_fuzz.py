@@ -1,5 +1,6 @@
 """A short round of damaged files in every test, and five minutes of it in `make test-all`; and what earlier rounds found."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -323,3 +324,28 @@ def test_a_configuration_under_which_nothing_can_be_computed(seeds, tmp_path, ki
     path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
     with pytest.raises(IsoscopeError, match=r"model cannot be (run|loaded): .{10,500}\."):
         isoscope.measure(str(tmp_path / "model"), out=tmp_path / "run", quiet=True, max_items=1, max_tokens=32)
+
+
+@pytest.mark.parametrize("shape", [[1 << 63, 0], [(1 << 63) - 1, 0], [0, 1 << 60, 1 << 60], [0] * 70])
+def test_shapes_that_no_library_has_room_for(seeds, tmp_path, shape):
+    """They hold no bytes, so that the format allows them; torch and numpy do not, each in words of its own."""
+    import hashlib
+
+    from isoscope import repair
+    from isoscope.models.audit import hashes
+    from isoscope.models.formats.state import read_file
+    from isoscope.store.partial import read_partial
+
+    about = {"format": "isoscope.repair/1", "class": "Centre", "cursor": '{"items": 1}'}
+    header = json.dumps({"x": {"dtype": "F32", "shape": shape, "data_offsets": [0, 0]}, "__metadata__": about}).encode()
+    raw = len(header).to_bytes(8, "little") + header
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(raw)
+    for read in (read_file, repair.load, open_array, lambda path: hashes(path.parent)):
+        with contextlib.suppress(IsoscopeError):
+            read(path)
+    seal = {"dtype": "U8", "shape": [32], "data_offsets": [0, 32]}
+    header = json.dumps(json.loads(header) | {"seal": seal}).encode()
+    raw = len(header).to_bytes(8, "little") + header
+    path.write_bytes(raw + hashlib.sha256(raw).digest())
+    assert read_partial(path) is None

@@ -65,7 +65,7 @@ def _tensors(path: Path) -> Iterator[tuple[str, Tensor]]:
         with safe_open(path, framework="pt") as file:
             for name in file.keys():  # noqa: SIM118
                 yield name, file.get_tensor(name)
-    except SafetensorError as error:
+    except (SafetensorError, OverflowError, RuntimeError, TypeError, ValueError) as error:  # a shape that torch has no word for
         raise IsoscopeError(f"The weights in {path} are damaged ({error}); copy or download the file again.") from error
 
 

@@ -63,7 +63,7 @@ def read(cls: type[R], path: Path) -> R:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except FileNotFoundError:
         raise RepairError(f"There is no file {path}.") from None
-    except (OSError, SafetensorError) as error:
+    except (OSError, SafetensorError, ValueError, OverflowError, MemoryError) as error:  # numpy has limits of its own
         raise RepairError(f"{path} is not a repair that isoscope saved ({error}).") from None
     if metadata.get("format") != FORMAT:
         raise RepairError(f"{path} is not a repair that isoscope saved: its metadata do not say {FORMAT}.")

@@ -45,7 +45,7 @@ def read_partial(path: Path) -> tuple[dict[str, int], dict[str, np.ndarray]] | N
     try:
         with safe_open(path, framework="numpy") as file:
             return cursor, {name: file.get_tensor(name) for name in file.keys() if name != SEAL}  # noqa: SIM118
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError):
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError, OverflowError, MemoryError):
         return None
 
 

@@ -213,7 +213,7 @@ def _statistics(path: Path) -> str:
                 from_state(Site.parse(site).kind, state)
     except (OSError, SafetensorError, MemoryError) as error:
         return f"it cannot be read ({_reason(error)})"
-    except (KeyError, ValueError, IndexError, TypeError, AssertionError, IsoscopeError) as error:
+    except (KeyError, ValueError, IndexError, TypeError, OverflowError, AssertionError, IsoscopeError) as error:
         return f"what it holds of {site} is not what a site keeps ({_reason(error)})"
     return ""
 

@@ -50,7 +50,7 @@ def read_file(path: Path) -> dict[str, Tensor]:
 
         try:
             return load_file(path)
-        except SafetensorError as error:
+        except (SafetensorError, OverflowError, RuntimeError, TypeError, ValueError) as error:  # a shape that torch has no word for
             raise IsoscopeError(f"The weights in {path} are damaged ({error}); copy or download the file again.") from error
     found = unpickle(path)
     for _ in range(2):  # a wrapper within a checkpoint
