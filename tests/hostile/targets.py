@@ -29,6 +29,18 @@ def _damaged(seeds: Path, kind: str, work: Path, chance: random.Random) -> Path:
     return path
 
 
+def _opened(raw: bytes) -> tuple[dict, bytes]:
+    """The header of a safetensors file, and what follows it."""
+    size = int.from_bytes(raw[:8], "little")
+    return json.loads(raw[8 : 8 + size]), raw[8 + size :]
+
+
+def _closed(header: object, body: bytes) -> bytes:
+    """The file again, whatever its header has become."""
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + body
+
+
 def arrays(seeds: Path, work: Path, chance: random.Random) -> None:
     from isoscope.engine.geometry import geometry
 
@@ -243,15 +255,13 @@ def measured(seeds: Path, work: Path, chance: random.Random) -> None:
         (work / "run" / "partial").mkdir(exist_ok=True)
         raw = (seeds / "partial.safetensors").read_bytes()
         if chance.random() < 0.5:
-            size = int.from_bytes(raw[:8], "little")
-            header = json.loads(raw[8 : 8 + size])
+            header, body = _opened(raw)
             cursor = json.loads(header["__metadata__"]["cursor"])
             if chance.random() < 0.7:
                 header["__metadata__"]["cursor"] = json.dumps(mutated_json(cursor, chance))
             else:
                 header = mutated_json(header, chance)
-            text = json.dumps(header).encode()
-            raw = len(text).to_bytes(8, "little") + text + raw[8 + size :]
+            raw = _closed(header, body)
         else:
             raw = mutated(raw, chance)
         if chance.random() < 0.8:
@@ -269,15 +279,13 @@ def repairs(seeds: Path, work: Path, chance: random.Random) -> None:
     seed = chance.choice(_files(seeds / "repairs"))
     raw = seed.read_bytes()
     if chance.random() < 0.6:
-        size = int.from_bytes(raw[:8], "little")
-        header = json.loads(raw[8 : 8 + size])
+        header, body = _opened(raw)
         about = header["__metadata__"]
         if chance.random() < 0.5:
             about["parameters"] = json.dumps(mutated_json(json.loads(about["parameters"]), chance))
         else:
             header = mutated_json(header, chance)
-        text = json.dumps(header).encode()
-        raw = len(text).to_bytes(8, "little") + text + raw[8 + size :]
+        raw = _closed(header, body)
     else:
         raw = mutated(raw, chance)
     (work / seed.name).write_bytes(raw)
@@ -300,9 +308,8 @@ def weights(seeds: Path, work: Path, chance: random.Random) -> None:
     path = next(path for path in _files(work / "model") if path.suffix in (".safetensors", ".bin"))
     raw = path.read_bytes()
     if path.suffix == ".safetensors" and chance.random() < 0.4:
-        size = int.from_bytes(raw[:8], "little")
-        header = json.dumps(mutated_json(json.loads(raw[8 : 8 + size]), chance)).encode()
-        path.write_bytes(len(header).to_bytes(8, "little") + header + raw[8 + size :])
+        header, body = _opened(raw)
+        path.write_bytes(_closed(mutated_json(header, chance), body))
     else:
         path.write_bytes(mutated(raw, chance))
     _load(work / "model", chance)

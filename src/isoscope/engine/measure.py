@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     import numpy as np
     from torch.nn import Module
 
+    Half = tuple[dict[str, int], dict[str, np.ndarray]]
+    """How far a cell got, and what was found until there."""
+
 
 def measure(
     models: Name | Iterable[Name] | Module,
@@ -110,7 +113,8 @@ def measure_model(run: Run, reference: ModelReference, source: Source, options: 
         progress.note(f"{reference.name}: already measured ({key}).")
         return
     with limited_threads(options.threads):
-        _run_cell(run, key, identity, reference, source, options, progress, part)
+        carry_on = partial(_measure_cell, run, key, identity, reference, source, options, progress, part)
+        _run_cell(run, key, reference.name, progress, carry_on)
     give_back()
 
 
@@ -190,18 +194,8 @@ def limited_threads(count: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _run_cell(
-    run: Run,
-    key: str,
-    identity: dict[str, Any],
-    reference: ModelReference,
-    source: Source,
-    options: Options,
-    progress: Progress,
-    part: bool,
-) -> None:
+def _run_cell(run: Run, key: str, name: str, progress: Progress, carry_on: Callable[[Half | None], None]) -> None:
     """Measure a cell, from what is left of it where it was under way."""
-    carry_on = partial(_measure_cell, run, key, identity, reference, source, options, progress, part)
     half = run.load_partial(key)
     if half is None:
         return carry_on(None)
@@ -210,7 +204,7 @@ def _run_cell(
     except STRANGE as error:
         if isinstance(error, IsoscopeError):
             raise
-        progress.note(f"{reference.name}: what was left half done does not fit what is measured; from the start then.")
+        progress.note(f"{name}: what was left half done does not fit what is measured; from the start then.")
     del half
     run.drop_partial(key)
     return carry_on(None)
@@ -225,7 +219,7 @@ def _measure_cell(
     options: Options,
     progress: Progress,
     part: bool,
-    half: tuple[dict[str, int], dict[str, np.ndarray]] | None,
+    half: Half | None,
 ) -> None:
     from isoscope.engine.single_pass import Pass
 

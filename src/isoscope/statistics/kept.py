@@ -26,8 +26,8 @@ def state_of(kept: Kept, *, sample: bool = True) -> dict[str, np.ndarray]:
     return {name: np.stack([part[name] for part in parts]) for name in parts[0]}
 
 
-SETTINGS = ("slices.", "sample.k", "e")
-"""Parts of a state that say how it is kept."""
+SETTINGS = ("sample.k", "e")
+"""Parts of a state that say how it is kept, beside the names of its slices."""
 
 
 def from_state(kind: str, state: dict[str, np.ndarray]) -> Kept:
@@ -54,7 +54,7 @@ def fits(state: dict[str, np.ndarray], empty: dict[str, np.ndarray]) -> bool:
         if name.startswith("moments."):  # counts are d, n and zeros; of second moments n and d
             at = 0 if name.endswith(".counts") else 1 if name.endswith(".n") else None
             return at is None or np.array_equal(array[..., at], first[..., at])
-        return not name.startswith(SETTINGS) or np.array_equal(array, first)
+        return not (name in SETTINGS or name.startswith("slices.")) or np.array_equal(array, first)
 
     return all(alike(name, first) for name, first in empty.items())
 
