@@ -17,8 +17,8 @@ from huggingface_hub import constants
 from safetensors.torch import load_file, save_file
 
 import isoscope
+from isoscope.core.memory import memory_left
 from isoscope.engine import task
-from isoscope.engine.announce import available_memory
 from isoscope.engine.executor import cores
 from isoscope.engine.options import Options
 from isoscope.engine.single_pass import Pass
@@ -199,7 +199,7 @@ def test_how_many_processes():
     assert how_many(None, 1000, options=Options(), **roomy) == cores()
     assert how_many(None, 7, options=Options(), **roomy) == 1
     assert how_many(None, 1000, options=Options(threads=cores()), **roomy) == 1
-    assert how_many(None, 1000, weights=available_memory(), options=Options(), data=("embedded",)) == 1
+    assert how_many(None, 1000, weights=memory_left(), options=Options(), data=("embedded",)) == 1
     assert how_many(3, 1000, options=Options(), **roomy) == 3
     assert how_many(3, 2, options=Options(), **roomy) == 2
     assert how_many(3, 1000, weights=1, options=Options(), data=("-",)) == 1

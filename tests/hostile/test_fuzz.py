@@ -349,3 +349,76 @@ def test_shapes_that_no_library_has_room_for(seeds, tmp_path, shape):
     raw = len(header).to_bytes(8, "little") + header
     path.write_bytes(raw + hashlib.sha256(raw).digest())
     assert read_partial(path) is None
+
+
+def test_a_tokenizer_that_panics(seeds, tmp_path):
+    """What is written in Rust raises something that is no Exception."""
+    import isoscope
+
+    shutil.copytree(seeds / "models" / "kinds" / "T5", tmp_path / "model")
+    path = tmp_path / "model" / "tokenizer.json"
+    found = json.loads(path.read_text())
+    found["post_processor"]["single"][2]["SpecialToken"]["id"] = "nobody"
+    path.write_text(json.dumps(found))
+    with pytest.raises(IsoscopeError, match=r"model cannot be run: no entry found for key\."):
+        isoscope.measure(str(tmp_path / "model"), out=tmp_path / "run", quiet=True, max_items=1, max_tokens=32)
+
+
+@pytest.mark.parametrize("prefix", ["", "untrained:"])
+def test_a_gguf_file_without_its_sizes_is_not_made_with_those_of_another_model(seeds, tmp_path, prefix):
+    """Where a field is missing the library takes that of a model of 7 billion weights."""
+    from isoscope.models.load import load
+    from isoscope.models.reference import resolve
+
+    raw = (seeds / "models" / "llama.gguf").read_bytes()
+    (tmp_path / "a.gguf").write_bytes(raw.replace(b"embedding_length", b"embedding_LENGTH").replace(b"block_count", b"block_COUNT"))
+    with pytest.raises(IsoscopeError, match=r"its configuration describes .* numbers"):
+        load(resolve(f"{prefix}{tmp_path / 'a.gguf'}"), device="cpu", allow_partial=True)
+
+
+def test_half_a_character(cell, tmp_path):
+    """JSON can name one; nothing can be written of it."""
+    import pandas as pd
+
+    frame = pd.read_parquet(cell / "rows.parquet")
+    frame["spec"] = [json.dumps(json.loads(spec) | {"note": "\ud800"}) for spec in frame["spec"]]
+    frame.to_parquet(cell / "rows.parquet")
+    _fit(cell / "rows.parquet")
+    for words in (["conventions", "run"], ["conventions", "run", "--json"], ["table", "run"], ["report", "run"]):
+        _command(words, tmp_path)
+
+
+def test_a_model_that_cannot_be_finished_takes_no_memory_first(seeds, tmp_path):
+    """Its encoder would take 4 GB, and then its decoder cannot be made."""
+    import torch
+
+    from isoscope.models.load import load
+    from isoscope.models.reference import resolve
+
+    found = torch.load(seeds / "models" / "whisper.pt", weights_only=True)
+    found["dims"]["n_audio_state"] = 8000
+    torch.save(found, tmp_path / "a.pt")
+    with pytest.raises(IsoscopeError, match=r"its configuration describes 960,368,000 numbers"):
+        load(resolve(f"untrained:{tmp_path / 'a.pt'}"), device="cpu")
+
+
+def test_a_model_in_earnest_is_held_to_the_same(seeds, tmp_path):
+    """Where a model cannot be tried without memory, since it looks at its numbers while it is made."""
+    import torch
+    from transformers import PretrainedConfig
+
+    from isoscope.models.limits import check_size, make
+    from isoscope.models.reference import resolve
+
+    class Looks(torch.nn.Module):
+        def __init__(self, config):
+            super().__init__()
+            torch.zeros(1).item()
+            self.tied = self.first = torch.nn.Linear(10, 10)
+            self.large = torch.nn.Embedding(config.width, 1 << 20)
+
+    reference = resolve(str(seeds / "models" / "safetensors"))
+    check_size(Looks, PretrainedConfig(width=1000), reference, 4)
+    with pytest.raises(IsoscopeError, match=r"its configuration describes 1,048,576,110 numbers"):
+        make(Looks, PretrainedConfig(width=1000), reference, 4)
+    assert make(Looks, PretrainedConfig(width=1), reference, 4).large.weight.numel() == 1 << 20

@@ -39,6 +39,12 @@ def test_rows_count_but_empty_ones_are_passed_over(tmp_path):
     assert pairs(open_source(str(tmp_path / "a.parquet"))) == [("a.parquet#0", "one"), ("a.parquet#3", "four")]
 
 
+def test_half_a_character_of_json_is_read_as_unreadable(tmp_path):
+    """Scraped corpora have texts that were cut within an emoji; no tokenizer takes them as they are."""
+    (tmp_path / "a.jsonl").write_text(r'{"text": "cut \ud83d"}' + "\n" + r'{"text": "whole \ud83d\ude42"}')
+    assert pairs(open_source(str(tmp_path / "a.jsonl"))) == [("a.jsonl#0", "cut \ufffd"), ("a.jsonl#1", "whole 🙂")]
+
+
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
 def test_the_column(tmp_path, suffix):
     def write(**columns):

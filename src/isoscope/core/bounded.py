@@ -13,6 +13,8 @@ LONGEST_JSON = 1 << 26
 """Bytes of a JSON file; as Python objects they may take twenty times as much."""
 HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that steer a terminal or turn the direction of text round; a tab and a line's end are left."""
+ESCAPED, HALVES = re.compile(r"\\u[dD][89a-fA-F]"), re.compile("[\ud800-\udfff]")
+"""How JSON writes half a character, and halves that found no other half."""
 
 
 def plain(text: str) -> str:
@@ -25,9 +27,19 @@ def plain(text: str) -> str:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """JSON, where a ValueError also says that it is nested too deeply."""
+    """JSON, where a ValueError also says that it is nested too deeply.
+
+    Half a character, which JSON can name and no file can hold, is read as the sign for what could not be read.
+
+    >>> parse_json(r'["\\ud83d\\ude42", "\\ud83d"]')
+    ['🙂', '�']
+    """
     try:
-        return json.loads(text)
+        text = text if isinstance(text, str) else text.decode(json.detect_encoding(text))
+        found = json.loads(text)
+        if ESCAPED.search(text) and HALVES.search(again := json.dumps(found, ensure_ascii=False)):
+            found = json.loads(HALVES.sub("\ufffd", again))
+        return found
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 
@@ -79,12 +91,3 @@ def regular_size(path: Path) -> int:
         what = "a link" if stat.S_ISLNK(found.st_mode) else "a folder" if stat.S_ISDIR(found.st_mode) else "no regular file"
         raise OSError(None, f"it is {what}, which is not followed", os.fspath(path))
     return found.st_size
-
-
-def memory_left() -> int:
-    """Bytes that the machine can still give, as far as the system says."""
-    try:
-        said = Path("/proc/meminfo").read_text("ascii")
-        return int(said.partition("MemAvailable:")[2].split()[0]) << 10
-    except (OSError, IndexError, ValueError):
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

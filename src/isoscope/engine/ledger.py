@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from isoscope.core.bounded import read_json
+from isoscope.core.bounded import parse_json, read_json
 from isoscope.core.errors import IsoscopeError
 from isoscope.models.audit import Seen
 from isoscope.models.suite import Checkpoint, Suite
@@ -70,8 +70,8 @@ class Ledger:
     def _apply(self, known: dict[str, Any], line: bytes) -> None:
         """Take a line into account; one that was cut off by a kill, or is not of this form, says nothing: it is seen again."""
         try:
-            said = json.loads(line) if line.strip() else {}
-        except (ValueError, RecursionError):
+            said = parse_json(line) if line.strip() else {}
+        except ValueError:
             return
         name, place, claimed = (said.get(key) if isinstance(said, dict) else None for key in ("suite", "place", "claimed"))
         if isinstance(name, str) and isinstance(place, str) and _is_seen(said.get("seen")):

@@ -16,7 +16,7 @@ from multiprocessing.context import SpawnContext
 from types import TracebackType
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.engine.announce import available_memory
+from isoscope.core.memory import memory_left
 from isoscope.engine.executor import cores, oom_kills, shared
 from isoscope.engine.options import Options
 from isoscope.engine.task import LostError, Task, out_of_memory, recorded
@@ -42,7 +42,7 @@ def how_many(asked: int | None, left: int, weights: int, options: Options, data:
         return min(asked, left)
     if _has_accelerator(options.device):
         return 1
-    fit = available_memory() // (ROOM + COPIES * weights)
+    fit = memory_left() // (ROOM + COPIES * weights)
     return max(1, min(cores() // (options.threads or 1), left // EACH, fit))
 
 

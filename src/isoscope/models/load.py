@@ -23,7 +23,7 @@ from isoscope.models.formats.pickles import check_archive
 from isoscope.models.formats.state import state_for
 from isoscope.models.formats.weights import is_standard, weights_in
 from isoscope.models.formats.whisper import read_whisper
-from isoscope.models.limits import check_numbers, check_size
+from isoscope.models.limits import check_numbers, check_size, make
 from isoscope.models.readers.text import FEW_SYMBOLS
 from isoscope.models.reference import ModelReference, read_config
 
@@ -117,8 +117,7 @@ def load(
         kind = _class_of(config, reference)
         check_size(kind, config, reference, DTYPES[dtype].itemsize)
         if reference.untrained:
-            model = kind.from_config(config) if hasattr(kind, "from_config") else kind(config)
-            model = model.to(DTYPES[dtype])
+            model = make(kind, config, reference, DTYPES[dtype].itemsize).to(DTYPES[dtype])
         else:
             taken = {"config": config, "dtype": DTYPES[dtype], "output_loading_info": True, "ignore_mismatched_sizes": True}
             model, report = _filled(kind, reference, taken | spread, source)
@@ -179,8 +178,7 @@ def _filled(kind: Any, reference: ModelReference, taken: dict[str, Any], source:
         if reference.gguf or not report["missing_keys"]:
             return model, report
     else:
-        config = taken["config"]
-        model = kind.from_config(config) if hasattr(kind, "from_config") else kind(config)
+        model = make(kind, taken["config"], reference, taken["dtype"].itemsize)
         report = {"missing_keys": list(model.state_dict())}
     renamed = state_for(model, reference.folder)
     return type(model).from_pretrained(None, state_dict=renamed, **taken) if renamed else (model, report)
@@ -236,6 +234,8 @@ def _class_of(config: Any, reference: ModelReference) -> Any:
     return transformers.AutoModelForCausalLM if reference.gguf else transformers.AutoModel
 
 
+PANIC = "PanicException"
+"""What a library written in Rust raises where it did not expect a value, such as tokenizers; it is no Exception."""
 LONGEST_REASON = 400
 """Characters of what a library said; some repeat the whole value that they did not like."""
 
@@ -253,7 +253,9 @@ def explained(reference: ModelReference, what: str = "") -> Iterator[None]:
         ) from error
     except ImportError as error:
         raise IsoscopeError(f"{reference.spec} needs a package that is not installed: {_first_line(error)}.") from error
-    except Exception as error:  # transformers, tokenizers, safetensors and gguf raise types that have nothing in common
+    except BaseException as error:  # transformers, tokenizers, safetensors and gguf raise types that have nothing in common
+        if not isinstance(error, Exception) and type(error).__name__ != PANIC:
+            raise
         text = str(error)
         if "weights_only" in text or "Unpickl" in type(error).__name__ + text:
             raise IsoscopeError(

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from isoscope.core.bounded import memory_left
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
+from isoscope.core.memory import memory_left
 from isoscope.core.slice import POINTS
 from isoscope.statistics.cloud import PARTS, Cloud
 from isoscope.statistics.groups import GROUPS

@@ -7,7 +7,6 @@ Names and shapes are those of `helboukkouri/character-bert`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -30,6 +29,8 @@ from transformers.models.bert.modeling_bert import (
 )
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
+
+from isoscope.core.bounded import read_json
 
 CHARACTERS = 263
 """Ids of characters: 0 for a word of padding, 1–256 the bytes, 257–262 the marks below."""
@@ -62,7 +63,7 @@ class CharacterTokenizer:
     def from_folder(cls, folder: str | Path) -> CharacterTokenizer:
         """The tokenizer of a checkpoint, as its tokenizer_config.json says; without one, that of the published models."""
         path = Path(folder) / "tokenizer_config.json"
-        said = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        said = read_json(path) if path.exists() else {}
         return cls(said.get("max_word_length", 50), said.get("do_lower_case", True))
 
     def words(self, text: str) -> list[str]:
