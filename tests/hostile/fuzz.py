@@ -29,15 +29,22 @@ ADDRESSES = 3 << 30
 RENEWED = 400
 """Cases after which the process is replaced by a fresh one."""
 NAMED = {target.__name__: target for target in TARGETS}
-OFTEN = {"weights": 2, "config": 2, "kinds": 1, "gguf": 2, "whisper": 1, "readers": 2, "measured": 2}
+OFTEN = {"weights": 2, "config": 2, "kinds": 1, "gguf": 2, "whisper": 1, "readers": 2, "measured": 2, "model_fields": 2, "run_fields": 2}
 """How often a target is taken of eight times; the others always are. Loading a model takes longest, and drawing a page."""
+
+
+def chance_of(target: str, number: int) -> random.Random:
+    """What a case draws from; it knows its number too, for targets that take things in their turn."""
+    chance = random.Random(f"{target} {number}")
+    chance.number = number
+    return chance
 
 
 def one_case(target: str, number: int, seeds: Path) -> str:
     """`answered`, `refused`, or what was raised."""
     from isoscope.core.errors import IsoscopeError
 
-    chance = random.Random(f"{target} {number}")
+    chance = chance_of(target, number)
     with tempfile.TemporaryDirectory(prefix="isoscope-fuzz-") as work, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -167,7 +174,7 @@ def main() -> None:
         write_seeds(seeds)
         if given.case:
             target, _, number = given.case.partition(":")
-            NAMED[target](seeds, Path(tempfile.mkdtemp()), random.Random(f"{target} {int(number)}"))
+            NAMED[target](seeds, Path(tempfile.mkdtemp()), chance_of(target, int(number)))
             return
         started = time.monotonic()
         counts, finds = fuzz(given.seconds, given.seed, seeds, given.only, sys.stdout)

@@ -33,6 +33,9 @@ VALUES += (
     "$(id)",
 )
 """What may stand in the place of a value of JSON."""
+GONE = object()
+EVERY = (*VALUES, *NUMBERS, GONE)
+"""What may stand in the place of a value, or nothing at all."""
 
 
 def mutated(raw: bytes, chance: random.Random) -> bytes:
@@ -136,6 +139,30 @@ def mutated_json(value: object, chance: random.Random) -> object:
             holder[key] = chance.choice((*NUMBERS, -1, -5, holder[key] + 1, holder[key] * 1000))
         else:
             holder[key] = _value(chance)
+    return value
+
+
+def leaves(value: object, path: tuple = ()):
+    """The places of all values within one, but for those of long lists that say the same again and again."""
+    for key, one in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield (*path, key)
+        if key not in LONG:
+            yield from leaves(one, (*path, key))
+
+
+LONG = ("vocab", "merges", "mel_filters", "added_tokens_decoder", "id2label", "label2id")
+
+
+def replaced(value: object, path: tuple, new: object) -> object:
+    """The same with another value at a place, or without one."""
+    value = copy.deepcopy(value)
+    holder = value
+    for key in path[:-1]:
+        holder = holder[key]
+    if new is GONE:
+        del holder[path[-1]]
+    else:
+        holder[path[-1]] = copy.deepcopy(new)
     return value
 
 

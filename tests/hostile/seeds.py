@@ -12,7 +12,20 @@ import numpy as np
 X = np.random.default_rng(0).standard_normal((40, 6)).astype(np.float32)
 RUN = {"sample": 16, "taps": ("hidden", "attention"), "batch_size": 8}
 """How the run is measured."""
-KINDS = ("CharacterBERT", "MANTa-LM", "VAN", "ByT5", "CANINE-s", "T5", "Llama", "ViT", "SegFormer", "ResNet", "wav2vec 2.0", "Whisper")
+KINDS = (
+    "CharacterBERT",
+    "MANTa-LM",
+    "VAN",
+    "ByT5",
+    "CANINE-s",
+    "T5",
+    "Llama",
+    "ViT",
+    "SegFormer (MiT)",
+    "ResNet",
+    "wav2vec 2.0",
+    "Whisper",
+)
 """Architectures whose configurations are spoilt too: each family that reads one in its own way."""
 DUMP = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.3/" version="0.3" xml:lang="en">
 <siteinfo><namespaces><namespace key="0" /><namespace key="6">Image</namespace></namespaces></siteinfo>
@@ -114,9 +127,24 @@ def _models(folder: Path) -> None:
     torch.save(load_file(folder / "safetensors" / "model.safetensors"), folder / "bin" / "pytorch_model.bin")
     torch.save(_whisper(), folder / "whisper.pt")
     write_gguf(folder / "llama.gguf")
-    for small in ZOO:
-        if small.title in KINDS:
-            build(small, folder / "kinds" / re.sub(r"\W", "-", small.title))
+    zoo = {small.title: small for small in ZOO}
+    for title in KINDS:
+        _preprocessor(title, zoo[title].config, build(zoo[title], folder / "kinds" / re.sub(r"\W", "-", title)))
+
+
+def _preprocessor(title: str, config: dict, folder: Path) -> None:
+    """The file that says how images or clips are prepared, for some."""
+    import transformers
+
+    if title == "Whisper":
+        transformers.WhisperFeatureExtractor(feature_size=config["num_mel_bins"]).save_pretrained(folder)
+    elif title == "wav2vec 2.0":
+        transformers.Wav2Vec2FeatureExtractor().save_pretrained(folder)
+    elif title in ("ViT", "ResNet"):
+        side = config.get("image_size", 32)
+        about = {"image_processor_type": "ViTImageProcessor", "do_resize": True, "size": {"height": side, "width": side}, "resample": 3}
+        about |= {"do_normalize": True, "image_mean": [0.5] * 3, "image_std": [0.5] * 3, "do_rescale": True, "rescale_factor": 1 / 255}
+        (folder / "preprocessor_config.json").write_text(json.dumps(about))
 
 
 def _whisper() -> dict:

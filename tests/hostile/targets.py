@@ -8,10 +8,10 @@ import os
 import random
 import shutil
 import sys
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
-from tests.hostile.mutate import VALUES, WORDS, mutated, mutated_json
+from tests.hostile.mutate import EVERY, VALUES, WORDS, leaves, mutated, mutated_json, replaced
 from tests.hostile.seeds import RUN
 
 METRICS = ["mean_cosine", "effective_rank"]
@@ -328,11 +328,54 @@ def config(seeds: Path, work: Path, chance: random.Random) -> None:
 
 def kinds(seeds: Path, work: Path, chance: random.Random) -> None:
     """A model of any family with other values in what lies beside its weights: as far as its first batch."""
-    import isoscope
-
     shutil.copytree(chance.choice(sorted((seeds / "models" / "kinds").iterdir())), work / "model")
     path = chance.choice([path for path in _files(work / "model") if path.suffix == ".json"] + [work / "model" / "config.json"] * 2)
     path.write_text(json.dumps(mutated_json(json.loads(path.read_text()), chance)))
+    _first_batch(work)
+
+
+STRIDE = 1_000_003
+"""A prime, so that cases one after the other are of other places, and all come in their turn."""
+
+
+@cache
+def _places(folder: Path, pattern: str) -> list[tuple[Path, tuple]]:
+    """Every value of every such file."""
+    return [(path, place) for path in sorted(folder.glob(pattern)) for place in leaves(json.loads(path.read_text()))]
+
+
+def _in_turn(folder: Path, pattern: str, number: int) -> tuple[Path, object, int]:
+    """A file and what it says with one value replaced, and how often all values had their turn before."""
+    places = _places(folder, pattern)
+    rounds, at = divmod(number * STRIDE, len(places) * len(EVERY))
+    path, place = places[at // len(EVERY)]
+    return path, replaced(json.loads(path.read_text()), place, EVERY[at % len(EVERY)]), rounds
+
+
+def model_fields(seeds: Path, work: Path, chance: random.Random) -> None:
+    """One value of what lies beside a model's weights, each in its turn."""
+    path, found, _ = _in_turn(seeds / "models" / "kinds", "*/*.json", chance.number)
+    shutil.copytree(path.parent, work / "model")
+    (work / "model" / path.name).write_text(json.dumps(found))
+    _first_batch(work)
+
+
+def run_fields(seeds: Path, work: Path, chance: random.Random) -> None:
+    """One value of a manifest, each in its turn, under one of the commands that read it."""
+    from isoscope.store.manifest import sealed
+
+    which = chance.choice(("run", "swept/run"))
+    path, found, rounds = _in_turn(seeds / which, "cells/*/manifest.json", chance.number)
+    for name in ("run", "other"):
+        shutil.copytree(seeds / which, work / name)
+    with contextlib.suppress(UnicodeEncodeError):
+        (work / "run" / path.relative_to(seeds / which)).write_text(sealed(found), "utf-8")
+    _command(READERS[(chance.number + rounds) % len(READERS)], work)
+
+
+def _first_batch(work: Path) -> None:
+    import isoscope
+
     isoscope.measure(str(work / "model"), "embedded", work / "run", quiet=True, max_items=1, max_tokens=32, sample=16, batch_size=1)
 
 
@@ -468,6 +511,8 @@ TARGETS = (
     weights,
     config,
     kinds,
+    model_fields,
+    run_fields,
     gguf,
     whisper,
     suites,

@@ -422,3 +422,45 @@ def test_a_model_in_earnest_is_held_to_the_same(seeds, tmp_path):
     with pytest.raises(IsoscopeError, match=r"its configuration describes 1,048,576,110 numbers"):
         make(Looks, PretrainedConfig(width=1000), reference, 4)
     assert make(Looks, PretrainedConfig(width=1), reference, 4).large.weight.numel() == 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("kind", "file", "change", "said"),
+    [
+        (
+            "ByT5",
+            "tokenizer_config.json",
+            {"extra_ids": 1 << 40},
+            r"tokenizer_config.json of .* says extra_ids = 1,099,511,627,776, and 65,536",
+        ),
+        (
+            "ViT",
+            "preprocessor_config.json",
+            {"size": {"height": 10**6, "width": 10**6}},
+            r"preprocessor_config.json of .* says height = 1,000,000",
+        ),
+        ("ResNet", "preprocessor_config.json", {"size": 10**6}, r"preprocessor_config.json of .* says size = 1,000,000"),
+        ("wav2vec-2-0", "preprocessor_config.json", {"sampling_rate": 1 << 31}, r"says sampling_rate = 2,147,483,648, and 768,000"),
+        ("SegFormer--MiT-", "config.json", {"image_size": 10**6}, r"configuration of .* says image_size = 1,000,000, and 4,096"),
+        ("CANINE-s", "config.json", {"num_hash_functions": 65535}, r"describes \d\d,\d\d\d parts and more, and its files have"),
+    ],
+)
+def test_what_would_be_prepared_or_made_without_end(seeds, tmp_path, kind, file, change, said):
+    import isoscope
+
+    shutil.copytree(seeds / "models" / "kinds" / kind, tmp_path / "model")
+    path = tmp_path / "model" / file
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(IsoscopeError, match=said):
+        isoscope.measure(str(tmp_path / "model"), out=tmp_path / "run", quiet=True, max_items=1, max_tokens=32)
+
+
+def test_every_value_has_its_turn(seeds):
+    from tests.hostile.mutate import EVERY
+    from tests.hostile.targets import STRIDE, _in_turn, _places
+
+    total = len(_places(seeds / "models" / "kinds", "*/*.json")) * len(EVERY)
+    assert len({number * STRIDE % total for number in range(total)}) == total
+    path, found, rounds = _in_turn(seeds / "models" / "kinds", "*/*.json", 12_345)
+    assert repr(found) != repr(json.loads(path.read_text()))
+    assert rounds == 12_345 * STRIDE // total

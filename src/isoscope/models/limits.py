@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from isoscope.core.bounded import read_json
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.memory import memory_left
 from isoscope.models.formats.weights import weights_in
@@ -24,6 +25,14 @@ RATIO = 32
 """Numbers for each byte of a checkpoint: weights of one bit each have eight, and ties and buffers some more."""
 FREE = 1 << 26
 """Numbers that are believed of any checkpoint."""
+FREE_PARTS, BYTES_A_PART, MOST_PARTS = 1 << 14, 16, 1 << 19
+"""Modules and tensors that are believed of any checkpoint, and more for so many of its bytes each (the name and place of a tensor take
+sixty); and those of a configuration alone. The largest mixtures of experts have a few hundred thousand."""
+EDGE = 1 << 12
+PREPARED = dict.fromkeys(("size", "image_size", "crop_size", "height", "width", "shortest_edge"), EDGE)
+PREPARED |= {"sampling_rate": 768_000, "feature_size": 1 << 12, "n_fft": 1 << 16, "chunk_length": 3600, "n_samples": 1 << 28}
+PREPARED |= {"extra_ids": 1 << 16, "max_word_length": 1 << 12}
+"""The most of what says how inputs are prepared: sides of an image, clips and their spectra, tokens and words."""
 
 
 def check_numbers(config: dict[str, Any], reference: ModelReference) -> None:
@@ -31,10 +40,21 @@ def check_numbers(config: dict[str, Any], reference: ModelReference) -> None:
     for name, value in _numbers(config, ""):
         sized = LARGEST if SIZES.search(name) else value
         most = MOST_LABELS if name.endswith("labels") else MOST_REPEATED if REPEATED.search(name) else sized
-        if value > most:
-            raise IsoscopeError(
-                f"The configuration of {reference.spec} says {name[:60]} = {value:,}, and {most:,} is the most that is believed; mend it."
-            )
+        _believe("configuration", name, value, EDGE if name == "image_size" else most, reference)
+
+
+def check_prepared(reference: ModelReference) -> None:
+    """Refuse images, clips and tokens of sizes that no model was given, as the files beside its weights may ask for them."""
+    for path in (reference.folder / f"{what}_config.json" for what in ("tokenizer", "preprocessor", "processor")):
+        for name, value in _numbers(read_json(path) if path.is_file() else None, ""):
+            _believe(path.name, name, value, PREPARED.get(name, value), reference)
+
+
+def _believe(where: str, name: str, value: int, most: int, reference: ModelReference) -> None:
+    if value > most:
+        raise IsoscopeError(
+            f"The {where} of {reference.spec} says {name[:60]} = {value:,}, and {most:,} is the most that is believed; mend it."
+        )
 
 
 def _numbers(value: Any, name: str) -> Iterator[tuple[str, int]]:
@@ -53,22 +73,22 @@ def check_size(kind: Any, config: Any, reference: ModelReference, itemsize: int)
 
     The model is made without memory for its numbers. One that cannot be made, or cannot be made so, is judged by what was made of it.
     """
-    count = 0
-
-    def note(so_far: int) -> None:
-        nonlocal count
-        count = so_far
-
-    # whatever an architecture makes of a bad configuration is said when it is made in earnest
-    with contextlib.suppress(Exception), _counted(note), torch.device("meta"):
-        made = _make(kind, config)
-        count = sum(tensor.numel() for tensor in [*made.parameters(), *made.buffers()])  # some are tied only at the end
-    _limit(reference, itemsize)(count)
+    limits = Limits(reference, itemsize)
+    try:
+        with limits.counting(), torch.device("meta"):
+            made = _make(kind, config)
+        limits.numbers = sum(tensor.numel() for tensor in [*made.parameters(), *made.buffers()])  # some are tied only at the end
+    except IsoscopeError:
+        raise
+    except Exception:
+        pass
+    limits.check()
 
 
 def make(kind: Any, config: Any, reference: ModelReference, itemsize: int) -> Any:
     """The model at initialisation, in earnest; refused as soon as it has more numbers than `check_size` lets pass."""
-    with _counted(_limit(reference, itemsize)):
+    limits = Limits(reference, itemsize)
+    with limits.counting(limits.check):
         return _make(kind, config)
 
 
@@ -76,44 +96,55 @@ def _make(kind: Any, config: Any) -> Any:
     return kind.from_config(config) if hasattr(kind, "from_config") else kind(config)
 
 
-@contextlib.contextmanager
-def _counted(note: Callable[[int], None]) -> Iterator[None]:
-    """Tells how many numbers modules have, whenever one gets some: before they are drawn, and even if the model is never finished."""
-    seen: dict[int, Any] = {}  # tied ones are the same, and counted once
-    count = 0
+class Limits:
+    """How much a model may have: for the weights that lie there, and for the memory that is free now."""
 
-    def add(module: Any, name: str, tensor: torch.Tensor | None) -> None:
-        nonlocal count
-        if tensor is not None and id(tensor) not in seen:
-            seen[id(tensor)] = tensor
-            count += tensor.numel()
-            note(count)
+    def __init__(self, reference: ModelReference, itemsize: int) -> None:
+        self.reference, self.itemsize = reference, itemsize
+        self.alone = reference.untrained and not (reference.gguf or reference.whisper or weights_in(reference.folder))
+        self.size, self.there = weight(reference), memory_left()
+        self.parts = self.numbers = 0
 
-    hooks = (
-        nn.modules.module.register_module_parameter_registration_hook(add),
-        nn.modules.module.register_module_buffer_registration_hook(add),
-    )
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-def _limit(reference: ModelReference, itemsize: int) -> Callable[[int], None]:
-    """What refuses a count of numbers that is too large for the weights of a model, or for the memory that is free now."""
-    alone = reference.untrained and not (reference.gguf or reference.whisper or weights_in(reference.folder))
-    size, there = weight(reference), memory_left()
-
-    def check(count: int) -> None:
-        if not alone and count > FREE + RATIO * size:
+    def check(self) -> None:
+        """Refuse numbers that the weights cannot have, or that have no room."""
+        if not self.alone and self.numbers > FREE + RATIO * self.size:
+            raise self._misfit(self.numbers, "numbers")
+        if self.reference.untrained and (needed := self.numbers * self.itemsize) > self.there:
             raise IsoscopeError(
-                f"The weights of {reference.spec} do not fit its architecture: its configuration describes {count:,} numbers, and its "
-                f"files have {size:,} bytes; copy or download them again."
-            )
-        if reference.untrained and count * itemsize > there:
-            raise IsoscopeError(
-                f"{reference.spec} would take {count * itemsize >> 30:,} GB, and {there >> 30:,} GB are free; choose a smaller model."
+                f"{self.reference.spec} would take {needed >> 30:,} GB, and {self.there >> 30:,} GB are free; choose a smaller model."
             )
 
-    return check
+    def _misfit(self, count: int, what: str) -> IsoscopeError:
+        if self.alone:
+            return IsoscopeError(f"The configuration of {self.reference.spec} describes {count:,} {what}; mend it.")
+        return IsoscopeError(
+            f"The weights of {self.reference.spec} do not fit its architecture: its configuration describes {count:,} {what}, and its "
+            f"files have {self.size:,} bytes; copy or download them again."
+        )
+
+    @contextlib.contextmanager
+    def counting(self, check: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Counts what models have while they are made, and calls `check` at each step, before numbers are drawn."""
+        most = MOST_PARTS if self.alone else FREE_PARTS + self.size // BYTES_A_PART
+        seen: dict[int, Any] = {}  # tied ones are the same, and counted once
+
+        def add(module: Any, name: str, part: Any) -> None:
+            self.parts += 1
+            if self.parts > most:
+                raise self._misfit(self.parts, "parts and more")
+            if isinstance(part, torch.Tensor) and id(part) not in seen:
+                seen[id(part)] = part
+                self.numbers += part.numel()
+                check()
+
+        of = nn.modules.module
+        hooks = [
+            of.register_module_parameter_registration_hook(add),
+            of.register_module_buffer_registration_hook(add),
+            of.register_module_module_registration_hook(add),
+        ]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()

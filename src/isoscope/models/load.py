@@ -23,7 +23,7 @@ from isoscope.models.formats.pickles import check_archive
 from isoscope.models.formats.state import state_for
 from isoscope.models.formats.weights import is_standard, weights_in
 from isoscope.models.formats.whisper import read_whisper
-from isoscope.models.limits import check_numbers, check_size, make
+from isoscope.models.limits import check_numbers, check_prepared, check_size, make
 from isoscope.models.readers.text import FEW_SYMBOLS
 from isoscope.models.reference import ModelReference, read_config
 
@@ -115,6 +115,7 @@ def load(
         config = _config(reference, source)
         family = family_of(config)
         kind = _class_of(config, reference)
+        check_prepared(reference)
         check_size(kind, config, reference, DTYPES[dtype].itemsize)
         if reference.untrained:
             model = make(kind, config, reference, DTYPES[dtype].itemsize).to(DTYPES[dtype])
