@@ -314,7 +314,13 @@ def test_levels_of_rows_that_do_not_say_how_many_points_they_are_of(cell, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "value"), [("VAN", "layer_norm_eps", "x"), ("MANTa-LM", "pad_token_id", "cuda"), ("T5", "pad_token_id", 1 << 63)]
+    ("kind", "name", "value"),
+    [
+        ("VAN", "layer_norm_eps", "x"),
+        ("MANTa-LM", "pad_token_id", "cuda"),
+        ("T5", "pad_token_id", 1 << 63),
+        ("Whisper", "eos_token_id", [[]]),
+    ],
 )
 def test_a_configuration_under_which_nothing_can_be_computed(seeds, tmp_path, kind, name, value):
     import isoscope

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import gc
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -24,7 +25,7 @@ from isoscope.engine.sites import Sites
 from isoscope.engine.stream import WINDOW_BATCHES, Cursor, Sequence, Slicer, Stream, batches, frequency_bins, last_parts
 from isoscope.models.device_map import weight_of
 from isoscope.models.load import LoadedModel, explained, load
-from isoscope.models.piece import Fed, Piece
+from isoscope.models.piece import Fed, Piece, Positions
 from isoscope.models.reference import ModelReference
 from isoscope.statistics.kept import Statistics, fits, state_of
 from isoscope.statistics.kernel import warm_up
@@ -104,7 +105,13 @@ class Pass:
 
     def _fed(self, pieces: list[Piece]) -> Fed:
         with self._explained():
-            return self.reader.feed(pieces)
+            fed = self.reader.feed(pieces)
+
+        def positions(stack: str, t: int) -> list[Positions]:
+            with self._explained():
+                return fed.positions(stack, t)
+
+        return replace(fed, positions=positions)
 
     @property
     def sites(self) -> Statistics:

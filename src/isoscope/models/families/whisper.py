@@ -88,9 +88,9 @@ class WhisperReader:
 
     def _special(self, ids: np.ndarray) -> np.ndarray:
         config = self.model.config
-        controls = {*self.prompt, config.decoder_start_token_id, config.eos_token_id, config.pad_token_id}
+        controls = {*self.prompt, *_tokens(config.decoder_start_token_id), *_tokens(config.eos_token_id), *_tokens(config.pad_token_id)}
         large = ids >= self.prompt[0] if config.vocab_size in PROMPTS else np.zeros(len(ids), dtype=bool)
-        return large | np.isin(ids, [token for token in controls if token is not None])
+        return large | np.isin(ids, list(controls))
 
     def _transcript(self, features: Tensor) -> np.ndarray:
         """The prompt and the likeliest token after it, again and again, until the model ends."""
@@ -106,10 +106,19 @@ class WhisperReader:
                 out = self.model.base(encoder_outputs=encoded, decoder_input_ids=step, past_key_values=past, use_cache=True)
                 past = out.past_key_values
                 token = int(head(out.last_hidden_state[0, -1]).argmax())
-                if token == self.model.config.eos_token_id:
+                if token in _tokens(self.model.config.eos_token_id):
                     break
                 ids.append(token)
         return np.array(ids, dtype=np.int64)
+
+
+def _tokens(said: Any) -> list[int]:
+    """The tokens of a kind that a configuration names: none, one or several.
+
+    >>> _tokens(None), _tokens(7), _tokens([7, 8])
+    ([], [7], [7, 8])
+    """
+    return [int(token) for token in (said if isinstance(said, list | tuple) else [said]) if token is not None]
 
 
 whisper = Family(
