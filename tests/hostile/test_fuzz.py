@@ -470,3 +470,30 @@ def test_every_value_has_its_turn(seeds):
     path, found, rounds = _in_turn(seeds / "models" / "kinds", "*/*.json", 12_345)
     assert repr(found) != repr(json.loads(path.read_text()))
     assert rounds == 12_345 * STRIDE // total
+
+
+def test_a_model_that_fails_at_a_batch_and_not_before(seeds, tmp_path, monkeypatch):
+    from transformers.models.canine.modeling_canine import CanineModel
+
+    import isoscope
+
+    forward = CanineModel.forward
+
+    def fails(self, input_ids, **more):
+        if input_ids.shape[1] > 64:
+            raise RuntimeError("the sizes do not match")
+        return forward(self, input_ids, **more)
+
+    monkeypatch.setattr(CanineModel, "forward", fails)
+    with pytest.raises(IsoscopeError, match=r"CANINE-s cannot be run: the sizes do not match\."):
+        isoscope.measure(str(seeds / "models" / "kinds" / "CANINE-s"), out=tmp_path / "run", quiet=True, max_items=1, max_tokens=300)
+
+
+def test_a_tokenizer_that_takes_no_tokens_at_most(seeds, tmp_path):
+    """The positions that the model has are what counts then."""
+    import isoscope
+
+    shutil.copytree(seeds / "models" / "kinds" / "CANINE-s", tmp_path / "model")
+    path = tmp_path / "model" / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_max_length": 0}))
+    isoscope.measure(str(tmp_path / "model"), out=tmp_path / "run", quiet=True, max_items=3, max_tokens=600)

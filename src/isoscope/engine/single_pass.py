@@ -119,7 +119,7 @@ class Pass:
         return self.taps.statistics
 
     def _forward(self, fed: Fed) -> None:
-        with torch.inference_mode():
+        with torch.inference_mode(), self._explained():
             try:
                 self.model.base(**fed.arguments)
             except IndexError as error:

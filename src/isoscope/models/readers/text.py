@@ -38,7 +38,7 @@ def longest(model: LoadedModel) -> int | None:
         # RoBERTa and its kin count positions from the one after the padding's.
         offset = getattr(_embeddings(model.base), "padding_idx", None) if _counts_past_padding(model.base) else None
         limits.append(int(positions) - (offset + 1 if offset is not None else 0))
-    return limit if (limit := min(limits)) < 1_000_000 else None
+    return min((limit for limit in limits if 0 < limit < 1_000_000), default=None)  # 0, or 10³⁰ in many tokenizers, stand for none
 
 
 def _embeddings(base: Any) -> Any:
