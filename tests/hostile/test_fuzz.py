@@ -14,15 +14,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.sources.arrays import open_array
 from tests.hostile.fuzz import NAMED, fuzz, one_case
 from tests.hostile.mutate import mutated, mutated_json
-from tests.hostile.seeds import write_seeds
 from tests.hostile.targets import _command, _fit
-
-
-@pytest.fixture(scope="module")
-def seeds(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("seeds") / "seeds"
-    write_seeds(folder)
-    return folder
 
 
 @pytest.fixture

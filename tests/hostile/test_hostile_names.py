@@ -17,16 +17,8 @@ from isoscope.engine.results import Results, merge
 from isoscope.store.manifest import sealed
 from isoscope.store.writing import sha256
 from tests.cli.calling import isoscope
-from tests.hostile.seeds import write_seeds
 
 NAME = "evil\x1b[2J\x1b]0;owned\x07\x9b31m\x08\x08<script>alert(1)</script>$(touch /tmp/owned)"
-
-
-@pytest.fixture(scope="module")
-def seeds(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("seeds") / "seeds"
-    write_seeds(folder)
-    return folder
 
 
 @pytest.fixture
