@@ -26,6 +26,8 @@ from tests.cli.calling import isoscope
         (("--sample", "-1"), "--sample must be 0 (none) or the number of points to keep; got -1."),
         (("--batch-size", "0"), "--batch-size must be at least 1; got 0."),
         (("--threads", "0"), "--threads must be at least 1; got 0."),
+        (("--threads", "2147483648"), "--threads must be at most 4,096; got 2,147,483,648."),
+        (("--max-items", "9223372036854775808"), "--max-items must be at most 1,000,000,000,000,000; got 9,223,372,036,854,775,808."),
         (("--max-tokens", "0"), "--max-tokens must be at least 1; got 0."),
         (("--seq-len", "0"), "--seq-len must be at least 1; got 0."),
     ],
@@ -95,3 +97,26 @@ def test_the_version():
     from isoscope import __version__
 
     assert isoscope("--version").worked().out == f"isoscope {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--seeds", "9" * 30), "--seeds must be at most 9,223,372,036,854,775,807; got 999,"),
+        (("--width", "2147483648", "--heads", "2"), "A network of 2,147,483,648 dimensions would take "),
+        (("--layers", "2147483648"), "--layers must be at most 4,096; got 2,147,483,648."),
+        (("--steps", str(1 << 63)), "--steps must be at most 1,000,000,000,000,000; got 9,223,372,036,854,775,808."),
+    ],
+)
+def test_a_training_that_no_machine_has_room_for(paragraphs, tmp_path, words, said):
+    isoscope("train", "causal-text", "--data", paragraphs, "--out", tmp_path / "suite", "-q", *words).refused(said)
+
+
+def test_memory_that_runs_out_in_a_library_is_one_sentence(monkeypatch):
+    def hungry(*_):
+        raise RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"
+        )
+
+    monkeypatch.setattr("isoscope.cli._run", hungry)
+    isoscope("list").refused("There is not enough memory for this", "give it less, or a machine with more.")

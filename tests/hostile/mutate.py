@@ -37,6 +37,9 @@ GONE = object()
 EVERY = (*VALUES, *NUMBERS, GONE)
 """What may stand in the place of a value, or nothing at all."""
 
+STRIDE = 1_000_003
+"""A prime, so that cases one after the other are of other places, and all come in their turn."""
+
 
 def mutated(raw: bytes, chance: random.Random) -> bytes:
     """One to four changes; most keep the length, because formats say their lengths."""

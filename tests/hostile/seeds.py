@@ -55,6 +55,7 @@ def write_seeds(folder: Path) -> None:
     _repairs(folder / "repairs")
     _run(folder)
     _swept(folder / "swept")
+    _trained(folder / "trained")
 
 
 def _arrays(folder: Path) -> None:
@@ -233,3 +234,24 @@ def _swept(folder: Path) -> None:
     (folder / "data.txt").write_text("the of and\n\nthe of", "utf-8")
     course, suites = course_of(suite, folder / "data.txt", folder / "run")
     course.go(suites)
+
+
+def _trained(folder: Path) -> None:
+    """Three steps of two seeds of a small model, and a run into which a sweep measured them, with heads and what they say together."""
+    import shutil
+
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    import isoscope
+
+    start = folder.parent / "models" / "safetensors"
+    weights = load_file(start / "model.safetensors")
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        for step in (0, 10, 20):
+            place = folder / "suite" / f"seed-{seed}" / f"step-{step}"
+            shutil.copytree(start, place)
+            moved = {name: value + 0.01 * step * torch.randn(value.shape) for name, value in weights.items()}
+            save_file(moved, place / "model.safetensors", metadata={"format": "pt"})
+    isoscope.sweep(str(folder / "suite"), str(folder.parent / "run.txt"), folder / "run", processes=1, quiet=True, **RUN)

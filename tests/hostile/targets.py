@@ -2,16 +2,14 @@
 
 import contextlib
 import hashlib
-import io
 import json
-import os
 import random
 import shutil
-import sys
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
-from tests.hostile.mutate import EVERY, VALUES, WORDS, leaves, mutated, mutated_json, replaced
+from tests.hostile.commands import READERS, cli, command, options, suites, words
+from tests.hostile.mutate import EVERY, STRIDE, VALUES, leaves, mutated, mutated_json, replaced
 from tests.hostile.seeds import RUN
 
 METRICS = ["mean_cosine", "effective_rank"]
@@ -155,48 +153,39 @@ def _spoil_rows(run: Path, chance: random.Random) -> None:
     _fit(path)
 
 
+RUNS = ("run", "swept/run", "trained/run")
+"""One model; many checkpoints of which only rows were kept; a training, with heads and what its steps say together."""
+
+
+def _taken(seeds: Path, work: Path, chance: random.Random) -> None:
+    """A run to be spoilt."""
+    shutil.copytree(seeds / chance.choice(RUNS), work / "run")
+
+
 def run_bytes(seeds: Path, work: Path, chance: random.Random) -> None:
-    shutil.copytree(seeds / "run", work / "run")
+    _taken(seeds, work, chance)
     _spoil_bytes(work / "run", chance)
     _read_run(work / "run", chance)
 
 
 def manifest(seeds: Path, work: Path, chance: random.Random) -> None:
-    shutil.copytree(seeds / "run", work / "run")
+    _taken(seeds, work, chance)
     _spoil_manifest(work / "run", chance)
     _read_run(work / "run", chance)
 
 
 def rows(seeds: Path, work: Path, chance: random.Random) -> None:
-    shutil.copytree(seeds / "run", work / "run")
+    _taken(seeds, work, chance)
     _spoil_rows(work / "run", chance)
     _read_run(work / "run", chance)
 
 
-READERS = (
-    ["report", "run", "--out", "page.html"],
-    ["report", "run", "--figures", "figures", "--only", "layer_profile", "--only", "drift"],
-    ["claims", "run", "--json"],
-    ["claims", "run"],
-    ["cite", "run"],
-    ["compare", "run", "other", "--json"],
-    ["conventions", "run"],
-    ["drift", "run"],
-    ["dynamics", "run"],
-    ["table", "run"],
-    ["table", "run", "--json"],
-    ["baseline", "--run", "run"],
-)
-"""Commands that read a run."""
-
-
 def readers(seeds: Path, work: Path, chance: random.Random) -> None:
     """Every command that reads a run, on a damaged one."""
-    which = chance.choice(("run", "swept/run"))
-    shutil.copytree(seeds / which, work / "run")
-    shutil.copytree(seeds / which, work / "other")
+    _taken(seeds, work, chance)
+    shutil.copytree(work / "run", work / "other")
     chance.choice((_spoil_bytes, _spoil_manifest, _spoil_rows, _spoil_rows))(work / "run", chance)
-    _command(chance.choice(READERS), work)
+    command(chance.choice(READERS), work)
 
 
 def saved(seeds: Path, work: Path, chance: random.Random) -> None:
@@ -334,10 +323,6 @@ def kinds(seeds: Path, work: Path, chance: random.Random) -> None:
     _first_batch(work)
 
 
-STRIDE = 1_000_003
-"""A prime, so that cases one after the other are of other places, and all come in their turn."""
-
-
 @cache
 def _places(folder: Path, pattern: str) -> list[tuple[Path, tuple]]:
     """Every value of every such file."""
@@ -364,13 +349,13 @@ def run_fields(seeds: Path, work: Path, chance: random.Random) -> None:
     """One value of a manifest, each in its turn, under one of the commands that read it."""
     from isoscope.store.manifest import sealed
 
-    which = chance.choice(("run", "swept/run"))
+    which = chance.choice(RUNS)
     path, found, rounds = _in_turn(seeds / which, "cells/*/manifest.json", chance.number)
     for name in ("run", "other"):
         shutil.copytree(seeds / which, work / name)
     with contextlib.suppress(UnicodeEncodeError):
         (work / "run" / path.relative_to(seeds / which)).write_text(sealed(found), "utf-8")
-    _command(READERS[(chance.number + rounds) % len(READERS)], work)
+    command(READERS[(chance.number + rounds) % len(READERS)], work)
 
 
 def _first_batch(work: Path) -> None:
@@ -398,102 +383,6 @@ def whisper(seeds: Path, work: Path, chance: random.Random) -> None:
     _load(work / "a.pt", chance)
 
 
-def _word(seed: str, chance: random.Random) -> str:
-    return mutated(seed.encode(), chance).decode("utf-8", "replace").replace("\0", "")
-
-
-def suites(seeds: Path, work: Path, chance: random.Random) -> None:
-    from isoscope.models.suite import open_suites
-
-    word = partial(_word, chance=chance)
-    where = chance.choice((str(seeds / "suite"), str(seeds / "suite") + "/checkpoint-{step}", "./x-{seed}-{step}k", "embedded"))
-    steps = chance.choice((None, word("0,10,40-200:20"), word("1-512:x2"), word("0-4")))
-    open_suites([word(where) if chance.random() < 0.5 else where], steps, chance.choice((None, word("0-4"))))
-
-
-def words(seeds: Path, work: Path, chance: random.Random) -> None:
-    from isoscope.engine.options import Options, parse_layers, parse_shard, parse_taps
-    from isoscope.models.reference import resolve
-    from isoscope.sources import open_source
-
-    word = partial(_word, chance=chance)
-
-    def place(seed: str) -> str:
-        """A path or pattern; never one that goes through this whole machine, which takes as long as it takes."""
-        found = word(seed)
-        return found if not found or found.startswith(str(seeds)) else f"{seeds}/{found}"
-
-    parse_layers(word("0,3,6-8,-1,final"))
-    which = chance.randrange(6)
-    if which == 0:
-        Options(layers=word("0,4-8,-1"), shard=parse_shard(word("1/4")), taps=parse_taps(word("hidden,attention")))
-    elif which == 1:
-        open_source(word("hf:wikitext?config=a&split=b&revision=c"), None, "text")
-    elif which == 2:
-        open_source(f"{seeds}/text/{word('*.txt').replace('..', '.')}", word("text"), chance.choice(("text", "speech", "images")))
-    elif which == 3:
-        resolve(word(chance.choice(("org/name@rev::x.gguf", "untrained:org/name", "./folder", "~/x"))))
-    elif which == 4:
-        open_source(place(str(seeds / "wiki" / "a.xml") + "?alphabet=frequent"), None, "text")
-    else:
-        Options(gram=word("all"), split=(word("sink"),), maps=word("both"), keep=word("rows"))
-
-
-def _command(line: list[str], work: Path) -> None:
-    """A command, which ends with 0, 1 or 2 and without a traceback."""
-    from unittest import mock
-
-    from isoscope.cli import main
-
-    out, err = io.StringIO(), io.StringIO()
-    before = os.getcwd()
-    os.chdir(work)
-    try:
-        with mock.patch.object(sys, "argv", ["isoscope", *line]), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            main()
-    except SystemExit as end:
-        said, code = err.getvalue(), end.code
-    finally:
-        os.chdir(before)
-    assert code in (0, 1, 2, None), code
-    assert "Traceback" not in said, said[-500:]
-    assert "\x1b" not in said, said[-500:]
-
-
-def cli(seeds: Path, work: Path, chance: random.Random) -> None:
-    """Words of the command line."""
-    run, matrix = str(seeds / "run"), str(seeds / "arrays" / "c.npy")
-    lines = (
-        ["table", run, "--metric", "mean_cosine", "--policy", "body"],
-        ["verify", run, "--json"],
-        ["embeddings", matrix, "--metric", "mean_cosine", "--sample", "64", "--json"],
-        ["merge", run, "--out", str(work / "merged")],
-        ["drift", run, "--json"],
-        ["list", "metrics"],
-        ["conventions", matrix, "--json"],
-        ["measure", str(work / "nothing"), "--layers", "0,1", "--shard", "1/4", "--max-tokens", "10", "--seed", "1"],
-        ["sweep", str(work / "nothing-{step}"), "--steps", "0,1-512:x2", "--seeds", "0-4"],
-        ["cite", run],
-        ["compare", run, run, "--metric", "mean_cosine"],
-        ["claims", run],
-    )
-    line = list(chance.choice(lines))
-    for _ in range(chance.choice((1, 1, 2))):
-        at = chance.randrange(len(line))
-        what = chance.random()
-        if what < 0.5:
-            line[at] = mutated(line[at].encode("utf-8", "surrogateescape"), chance).decode("utf-8", "surrogateescape").replace("\0", "")
-        elif what < 0.7:
-            del line[at]
-        else:
-            line.insert(at, chance.choice(WORDS).decode("utf-8", "surrogateescape").replace("\0", ""))
-        if not line:
-            return
-    if line[0] in ("serve", "train", "reproduce", "block", "baseline"):
-        return
-    _command(line, work)
-
-
 TARGETS = (
     arrays,
     text,
@@ -518,4 +407,5 @@ TARGETS = (
     suites,
     words,
     cli,
+    options,
 )

@@ -6,7 +6,7 @@ import pytest
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
-from isoscope.report import write_figures
+from isoscope.report import files, write_figures
 from tests.figures.made_table import SIX
 
 STARTS = {"svg": b"<svg", "pdf": b"%PDF", "png": b"\x89PNG"}
@@ -31,6 +31,16 @@ def test_each_format_is_what_it_says(tables, tmp_path):
 def test_unknown_format_is_refused(tables, tmp_path):
     with pytest.raises(IsoscopeError, match="svg, pdf, png, not as gif"):
         write_figures(*tables, tmp_path, ["gif"])
+
+
+def test_without_addresses_to_reserve_nothing_is_drawn(tables, tmp_path, monkeypatch):
+    """What draws would end the process."""
+    monkeypatch.setattr(files, "addresses_left", lambda: 3 << 30)
+    files.drawing.cache_clear()
+    with pytest.raises(IsoscopeError, match=r"Drawing reserves 66 GB of addresses, and 3 GB are left to this process; raise `ulimit -v`"):
+        write_figures(*tables, tmp_path, ["svg"], ["layer_profile"])
+    monkeypatch.undo()
+    assert write_figures(*tables, tmp_path, ["svg"], ["layer_profile"])
 
 
 def test_nothing_to_draw_writes_nothing(tmp_path):

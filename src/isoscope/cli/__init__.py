@@ -12,6 +12,7 @@ def main() -> NoReturn:
     """Run the command line; a mistake of the user's is one sentence on standard error and exit code 2."""
     from isoscope.core.bounded import plain
     from isoscope.core.errors import IsoscopeError
+    from isoscope.core.memory import is_out_of_memory
 
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without … or ± is no reason to fail
@@ -31,7 +32,9 @@ def main() -> NoReturn:
         code, said = 0, ""  # whoever reads has seen enough
     except OSError as error:
         code, said = 2, f"{error.filename or 'Cannot read or write'}: {error.strerror or error}."
-    except MemoryError as error:
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
         code, said = 2, f"There is not enough memory for this ({_first_line(error)}); give it less, or a machine with more."
     if said:
         sys.stderr.write(f"isoscope: {plain(said).strip().replace(chr(10), ' ')}\n")

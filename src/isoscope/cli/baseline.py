@@ -80,11 +80,11 @@ def _dimensions(words: list[str]) -> list[int]:
 
 
 def _check(*, n: int, head_d: int, heads: int, seed: int, draws: int | None) -> None:
+    from isoscope.core.counts import check_count
     from isoscope.core.errors import IsoscopeError
 
-    for name, value, least in (("--n", n, 10), ("--head-d", head_d, 2), ("--heads", heads, 1), ("--seed", seed, 0)):
-        if value < least:
-            raise IsoscopeError(f"{name} must be at least {least}; got {value}.")
+    for name, value, least in (("n", n, 10), ("head_d", head_d, 2), ("heads", heads, 1), ("seed", seed, 0)):
+        check_count(name, value, least)
     if draws is not None and draws < FEWEST:
         raise IsoscopeError(f"--monte-carlo needs at least {FEWEST} draws to know its error; got {draws}.")
     if draws is not None and draws * max(n, heads * head_d) > MOST:

@@ -77,7 +77,6 @@ def run(
     `isoscope block --arch gpt2 --trained ./gpt2 --out runs/block`
     """
     from isoscope.core.block import KIND, TRAINED
-    from isoscope.core.errors import IsoscopeError
     from isoscope.engine.measure import limited_threads
     from isoscope.engine.progress import Progress
     from isoscope.engine.results import Results
@@ -90,8 +89,6 @@ def run(
     trial = Trial(alone, tuple(sorted({_number(word, "--norms") for word in _words(norms)})), draws, seed, query_rows)
     things = _things(arch, _words(init), _words(norm), _words(variant), [_count(word) for word in _words(depth)])
     plans = [(thing, _sized(thing, trial, few=batch is None and len(things) > 1)) for thing in things]
-    if threads is not None and threads < 1:
-        raise IsoscopeError(f"--threads must be at least 1; got {threads}.")
     if trained is not None and not _is_run(trained):
         resolve(trained)  # a misspelt name costs nothing
     progress, folder = Progress(quiet=quiet), Run(out)

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from isoscope.core.errors import IsoscopeError
+
 LIMITS = {
     "": ("memory.max", "memory.current", "inactive_file"),
     "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -19,6 +21,34 @@ def memory_left() -> int:
     """Bytes that this process can still take, as far as the system says."""
     root = Path("/")
     return max(0, min(_of_machine(root), _of_groups(root), _of_process(root)))
+
+
+def check_room(what: str, needed: int, less: str, left: int | None = None) -> None:
+    """Refuse what would take more memory than can be had, or than there was `left` at some time; `less` says what to do instead."""
+    left = memory_left() if left is None else left
+    if needed > left:
+        raise IsoscopeError(f"{what} would take {needed >> 30:,} GB, and {left >> 30:,} GB are free; {less}.")
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether memory ran out, whatever library says so and whoever has said it again.
+
+    >>> is_out_of_memory(MemoryError()), is_out_of_memory(ValueError("out of range"))
+    (True, False)
+    """
+    while error is not None:
+        text = str(error)
+        if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+            return True
+        if isinstance(error, RuntimeError) and ("can't allocate memory" in text or "not enough memory" in text):
+            return True
+        error = error.__cause__
+    return False
+
+
+def addresses_left() -> int:
+    """Bytes that this process may still reserve, taken or not: what `ulimit -v` leaves."""
+    return _of_process(Path("/"))
 
 
 def _of_machine(root: Path) -> int:

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from isoscope.core.counts import THREADS, check_count
 from isoscope.core.errors import STRANGE, IsoscopeError
 from isoscope.core.group import UNTRAINED
 from isoscope.core.named import Name, named
@@ -182,6 +183,7 @@ def limited_threads(count: int | None) -> Iterator[None]:
     if count is None:
         yield
         return
+    check_count("threads", count, most=THREADS)
     import torch
     from threadpoolctl import threadpool_limits
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
+from isoscope.core.memory import is_out_of_memory
 from isoscope.engine.measure import Given, cell_identity, measure_model
 from isoscope.engine.options import Options
 from isoscope.engine.progress import Progress
@@ -49,22 +50,6 @@ class LostError(IsoscopeError):
 def out_of_memory(name: str) -> NoMemoryError:
     """What to say where a cell did not fit."""
     return NoMemoryError(f"{name} needs more memory than there is; use a smaller --batch-size or --sample, fewer --processes or --layers.")
-
-
-def is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether memory ran out, whatever library says so and whoever has said it again.
-
-    >>> is_out_of_memory(MemoryError()), is_out_of_memory(ValueError("out of range"))
-    (True, False)
-    """
-    while error is not None:
-        text = str(error)
-        if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-            return True
-        if isinstance(error, RuntimeError) and ("can't allocate memory" in text or "not enough memory" in text):
-            return True
-        error = error.__cause__
-    return False
 
 
 def carry_out(task: Task, progress: Progress, given: Given) -> None:

@@ -17,7 +17,9 @@ import pandas as pd
 import torch
 
 from isoscope.core.block import HISTOGRAM, KIND, TRAINED
+from isoscope.core.counts import SEED, check_count
 from isoscope.core.errors import IsoscopeError, nearest
+from isoscope.core.memory import check_room
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.lab.networks import INITS, NORMS, Plain, Sizes, Subject, parse_variant
 from isoscope.lab.sight import look
@@ -27,6 +29,10 @@ from isoscope.store.run import Run
 
 GRID = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0)
 """Bias norms: the regime of small ones, and the crossing at √768 = 27.7."""
+DEEPEST = 1 << 12
+"""Blocks, which are made one by one."""
+BYTES = 4
+"""Of a weight, and of a coordinate."""
 VERSION = 1
 """Goes up when a curve's meaning changes."""
 EQUAL = 1e-4
@@ -50,10 +56,9 @@ class Trial:
             raise IsoscopeError("--norms needs at least one bias norm, as in 0,1,5,30.")
         if bad := [x for x in self.norms if not (x >= 0 and math.isfinite(x))]:
             raise IsoscopeError(f"--norms must be lengths, 0 or above; got {bad[0]:g}.")
-        if self.draws < 1:
-            raise IsoscopeError(f"--draws must be at least 1; got {self.draws}.")
-        if self.query_rows < 1:
-            raise IsoscopeError(f"--query-rows must be at least 1; got {self.query_rows}.")
+        check_count("draws", self.draws)
+        check_count("query_rows", self.query_rows)
+        check_count("seed", self.seed, least=0, most=SEED)
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,7 @@ class Network:
             raise IsoscopeError(f"--norm takes {', '.join(NORMS)}; got {self.norm!r}{nearest(self.norm, list(NORMS)) or '.'}")
         if not self.depths or min(self.depths) < 1:
             raise IsoscopeError(f"--depth counts blocks, from 1 on; got {min(self.depths, default=0)}.")
+        check_count("depth", max(self.depths), most=DEEPEST)
         parse_variant(self.variant)
 
     @property
@@ -91,7 +97,10 @@ class Network:
         return {"block": VERSION, "init": self.init, "norm": self.norm, "variant": self.variant, "depths": list(self.depths)}
 
     def subject(self, sizes: Sizes) -> Subject:
-        """The network itself, without weights yet."""
+        """The network itself, without weights yet; refused where they would have no room."""
+        inner = sizes.inner or 4 * sizes.d
+        weights = sizes.vocabulary * sizes.d + max(self.depths) * (4 * sizes.d + 2 * inner) * sizes.d
+        check_room(f"{self.name} of {sizes.d:,} dimensions", BYTES * (weights + 2 * sizes.length * sizes.d), "ask for a smaller one")
         return Plain(sizes, self.init, self.norm, self.variant, max(self.depths))
 
 

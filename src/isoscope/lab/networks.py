@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from isoscope.core.counts import check_count
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.site import Site
 from isoscope.models.attention import Attended
@@ -41,11 +42,8 @@ class Sizes:
     sigma: float = 0.02
 
     def __post_init__(self) -> None:
-        for name in ("d", "heads", "length", "batch", "vocabulary"):
-            if getattr(self, name) < 1:
-                raise IsoscopeError(f"--{name} must be at least 1; got {getattr(self, name)}.")
-        if self.inner is not None and self.inner < 1:
-            raise IsoscopeError(f"--inner must be at least 1; got {self.inner}.")
+        for name in ("d", "heads", "inner", "length", "batch", "vocabulary"):
+            check_count(name, getattr(self, name))
         if self.d % self.heads:
             raise IsoscopeError(f"--d must be a multiple of --heads; got {self.d} and {self.heads}.")
         if self.length < 2:

@@ -12,7 +12,7 @@ from torch import nn
 
 from isoscope.core.bounded import read_json
 from isoscope.core.errors import IsoscopeError
-from isoscope.core.memory import memory_left
+from isoscope.core.memory import check_room, memory_left
 from isoscope.models.formats.weights import weights_in
 from isoscope.models.reference import ModelReference, weight
 
@@ -109,10 +109,8 @@ class Limits:
         """Refuse numbers that the weights cannot have, or that have no room."""
         if not self.alone and self.numbers > FREE + RATIO * self.size:
             raise self._misfit(self.numbers, "numbers")
-        if self.reference.untrained and (needed := self.numbers * self.itemsize) > self.there:
-            raise IsoscopeError(
-                f"{self.reference.spec} would take {needed >> 30:,} GB, and {self.there >> 30:,} GB are free; choose a smaller model."
-            )
+        if self.reference.untrained:
+            check_room(self.reference.spec, self.numbers * self.itemsize, "choose a smaller model", self.there)
 
     def _misfit(self, count: int, what: str) -> IsoscopeError:
         if self.alone:

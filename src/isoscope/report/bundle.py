@@ -13,7 +13,7 @@ from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
-from isoscope.report.files import vega_lite_version
+from isoscope.report.files import drawing, vega_lite_version
 
 TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
 """Characters that say in which direction the text after them is read."""
@@ -49,14 +49,11 @@ def packed(text: str) -> str:
 @lru_cache
 def vega() -> str:
     """Vega, Vega-Lite and vega-embed as one packed script, as vl-convert carries them; kept between calls, as bundling takes seconds."""
-    import vl_convert
-
     version = vega_lite_version()
     kept = cache_folder() / f"vega-{metadata.version('vl-convert-python')}-{version}.gz.b64"
     with contextlib.suppress(OSError):
         return kept.read_text("ascii")
-    bundle: Any = vl_convert.javascript_bundle  # its stub asks for a snippet that the function does not need
-    text = packed(bundle(vl_version=version))
+    text = packed(drawing().javascript_bundle(vl_version=version))
     with contextlib.suppress(OSError):
         keep(text, kept)
     return text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,14 @@ import pandas as pd
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.group import one_checkpoint
+from isoscope.core.memory import addresses_left
 from isoscope.drawing import POLICY_IS_CHOSEN
 from isoscope.figures import figures
 from isoscope.report.training import ORDER as OVER_STEPS
 
 FORMATS = ("svg", "pdf", "png")
+ADDRESSES = 66 << 30
+"""Bytes that V8, which draws within vl-convert, reserves when it starts and mostly never takes; without them it ends the process."""
 
 PRINT: dict[str, Any] = {
     "background": "white",
@@ -67,15 +71,26 @@ def titled(spec: dict[str, Any], title: str) -> dict[str, Any]:
 
 def rendered(spec: dict[str, Any], name: str) -> bytes:
     """One chart in one format; vl-convert may read neither files nor addresses."""
-    import vl_convert
-
-    version = vega_lite_version()
+    version, draw = vega_lite_version(), drawing()
     closed: dict[str, Any] = {"vl_version": version, "allowed_base_urls": []}
     if name == "svg":
-        return str(vl_convert.vegalite_to_svg(spec, **closed)).encode()
+        return str(draw.vegalite_to_svg(spec, **closed)).encode()
     if name == "pdf":
-        return bytes(vl_convert.vegalite_to_pdf(spec, **closed))
-    return bytes(vl_convert.vegalite_to_png(spec, scale=2, **closed))
+        return bytes(draw.vegalite_to_pdf(spec, **closed))
+    return bytes(draw.vegalite_to_png(spec, scale=2, **closed))
+
+
+@lru_cache
+def drawing() -> Any:
+    """vl-convert, where it can be started: once it runs it needs no more."""
+    import vl_convert
+
+    if (left := addresses_left()) < ADDRESSES:
+        raise IsoscopeError(
+            f"Drawing reserves {ADDRESSES >> 30} GB of addresses, and {left >> 30} GB are left to this process; raise `ulimit -v`, or "
+            "take it away, for this command."
+        )
+    return vl_convert
 
 
 def vega_lite_version() -> str:

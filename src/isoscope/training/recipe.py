@@ -5,11 +5,17 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from isoscope.core.counts import check_count
 from isoscope.core.errors import IsoscopeError, nearest
+from isoscope.core.memory import check_room
 
 OBJECTIVES = ("next", "masked", "classes")
 LEVELS = ("characters", "subwords")
 NORMS = ("pre", "post")
+DEEPEST = 1 << 12
+"""Blocks, which are made one by one."""
+BYTES, COPIES = 4, 4
+"""Of a weight; and weights, their gradients and the optimizer's two averages of them."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +48,9 @@ class Recipe:
             if value not in allowed:
                 raise IsoscopeError(f"--{name} takes {' or '.join(allowed)}; got {value!r}{nearest(value, list(allowed)) or '.'}")
         for name in ("width", "layers", "heads", "expansion", "batch", "steps"):
-            if getattr(self, name) < 1:
-                raise IsoscopeError(f"--{name} must be at least 1; got {getattr(self, name)}.")
-        if self.length < 2:
-            raise IsoscopeError(f"--length must be at least 2; got {self.length}.")
+            check_count(name, getattr(self, name))
+        check_count("length", self.length, least=2)
+        check_count("layers", self.layers, most=DEEPEST)
         if self.width % self.heads:
             raise IsoscopeError(f"--width must be a multiple of --heads; got {self.width} and {self.heads}.")
         if self.rotary and self.width // self.heads % 2:
@@ -54,6 +59,12 @@ class Recipe:
             raise IsoscopeError(f"--rate must be above 0; got {self.rate:g}.")
         if self.objective == "next" and not self.causal:
             raise IsoscopeError("Predicting what comes next needs a causal mask: a network that sees both sides would see the answer.")
+
+    def check_room(self) -> None:
+        """Refuse a training whose weights alone have no room."""
+        weights = self.layers * (4 + 2 * self.expansion) * self.width**2
+        states = self.batch * self.length * self.layers * self.width
+        check_room(f"A network of {self.width:,} dimensions", BYTES * (COPIES * weights + states), "ask for a smaller one")
 
     def identity(self) -> dict[str, Any]:
         """What determines the weights, beside data and seed."""

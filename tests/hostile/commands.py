@@ -1,0 +1,193 @@
+"""What is fuzzed of the command line: its words, its options, and the commands that read a run."""
+
+import contextlib
+import inspect
+import io
+import os
+import random
+import sys
+from functools import cache, partial
+from pathlib import Path
+
+from tests.hostile.mutate import STRIDE, WORDS, mutated
+
+READERS = (
+    ["report", "run", "--out", "page.html"],
+    ["report", "run", "--figures", "figures", "--only", "layer_profile", "--only", "spectrum", "--only", "training_geometry"],
+    ["claims", "run", "--json"],
+    ["claims", "run"],
+    ["cite", "run"],
+    ["compare", "run", "other", "--json"],
+    ["conventions", "run"],
+    ["drift", "run"],
+    ["dynamics", "run"],
+    ["table", "run"],
+    ["table", "run", "--json"],
+    ["baseline", "--run", "run"],
+)
+"""Commands that read a run."""
+
+
+def _word(seed: str, chance: random.Random) -> str:
+    return mutated(seed.encode(), chance).decode("utf-8", "replace").replace("\0", "")
+
+
+def suites(seeds: Path, work: Path, chance: random.Random) -> None:
+    from isoscope.models.suite import open_suites
+
+    word = partial(_word, chance=chance)
+    where = chance.choice((str(seeds / "suite"), str(seeds / "suite") + "/checkpoint-{step}", "./x-{seed}-{step}k", "embedded"))
+    steps = chance.choice((None, word("0,10,40-200:20"), word("1-512:x2"), word("0-4")))
+    open_suites([word(where) if chance.random() < 0.5 else where], steps, chance.choice((None, word("0-4"))))
+
+
+def words(seeds: Path, work: Path, chance: random.Random) -> None:
+    from isoscope.engine.options import Options, parse_layers, parse_shard, parse_taps
+    from isoscope.models.reference import resolve
+    from isoscope.sources import open_source
+
+    word = partial(_word, chance=chance)
+
+    def place(seed: str) -> str:
+        """A path or pattern; never one that goes through this whole machine, which takes as long as it takes."""
+        found = word(seed)
+        return found if not found or found.startswith(str(seeds)) else f"{seeds}/{found}"
+
+    parse_layers(word("0,3,6-8,-1,final"))
+    which = chance.randrange(6)
+    if which == 0:
+        Options(layers=word("0,4-8,-1"), shard=parse_shard(word("1/4")), taps=parse_taps(word("hidden,attention")))
+    elif which == 1:
+        open_source(word("hf:wikitext?config=a&split=b&revision=c"), None, "text")
+    elif which == 2:
+        open_source(f"{seeds}/text/{word('*.txt').replace('..', '.')}", word("text"), chance.choice(("text", "speech", "images")))
+    elif which == 3:
+        resolve(word(chance.choice(("org/name@rev::x.gguf", "untrained:org/name", "./folder", "~/x"))))
+    elif which == 4:
+        open_source(place(str(seeds / "wiki" / "a.xml") + "?alphabet=frequent"), None, "text")
+    else:
+        Options(gram=word("all"), split=(word("sink"),), maps=word("both"), keep=word("rows"))
+
+
+def command(line: list[str], work: Path) -> int:
+    """How a command ends: with 0, 1 or 2 and without a traceback."""
+    from unittest import mock
+
+    from isoscope.cli import main
+
+    out, err = io.StringIO(), io.StringIO()
+    before = os.getcwd()
+    os.chdir(work)
+    try:
+        with mock.patch.object(sys, "argv", ["isoscope", *line]), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            main()
+    except SystemExit as end:
+        said, code = err.getvalue(), end.code
+    finally:
+        os.chdir(before)
+    assert code in (0, 1, 2, None), code
+    assert "Traceback" not in said, said[-500:]
+    assert "\x1b" not in said, said[-500:]
+    return code or 0
+
+
+def lines(seeds: Path) -> list[list[str]]:
+    """Commands as people write them; all but the last two end with 0."""
+    run, matrix = str(seeds / "run"), str(seeds / "arrays" / "c.npy")
+    return [
+        ["table", run, "--metric", "mean_cosine", "--policy", "body"],
+        ["verify", run, "--json"],
+        ["embeddings", matrix, "--metric", "mean_cosine", "--sample", "64", "--json"],
+        ["merge", run, "--out", "merged"],
+        ["drift", run, "--json"],
+        ["list", "metrics"],
+        ["conventions", matrix, "--json"],
+        ["cite", run],
+        ["compare", run, run, "--metric", "mean_cosine"],
+        ["claims", run],
+        ["measure", "./nothing", "--layers", "0,1", "--shard", "1/4", "--max-tokens", "10", "--seed", "1"],
+        ["sweep", "./nothing-{step}", "--steps", "0,1-512:x2", "--seeds", "0-4"],
+    ]
+
+
+def cli(seeds: Path, work: Path, chance: random.Random) -> None:
+    """Words of the command line."""
+    line = chance.choice(lines(seeds))
+    for _ in range(chance.choice((1, 1, 2))):
+        at = chance.randrange(len(line))
+        what = chance.random()
+        if what < 0.5:
+            line[at] = mutated(line[at].encode("utf-8", "surrogateescape"), chance).decode("utf-8", "surrogateescape").replace("\0", "")
+        elif what < 0.7:
+            del line[at]
+        else:
+            line.insert(at, chance.choice(WORDS).decode("utf-8", "surrogateescape").replace("\0", ""))
+        if not line:
+            return
+    if line[0] in ("serve", "train", "reproduce", "block", "baseline"):
+        return
+    command(line, _deep(work))
+
+
+def _deep(work: Path) -> Path:
+    """A folder far within: names that lead out of it do not lead out of what is removed."""
+    place = work.joinpath(*"abcdef")
+    place.mkdir(parents=True)
+    return place
+
+
+OPTIONS = ("", "-1", "0", "1", "2", "1.5", "2147483648", str(1 << 63), "9" * 30, "nan", "inf", "-inf", "1e400", "x" * 5000, "a,b", ",")
+OPTIONS += ("-", "0-99999999999", "1-9999999999:x1", "/dev/zero", "/dev/null", "../../..", "[" * 3000, "𝟙٣", "{step}", "auto", "all")
+OPTIONS += ("1/0", "a=b")
+"""What may stand behind any option."""
+TIME = ("train --steps", "block --draws")
+"""Who asks for more of these gets it, however long it takes."""
+
+
+def jobs(seeds: Path) -> list[list[str]]:
+    """Every command with little to do."""
+    run, model, text = str(seeds / "run"), str(seeds / "models" / "safetensors"), str(seeds / "run.txt")
+    small = ["--data", text, "--max-items", "2", "--sample", "8", "--taps", "hidden,attention", "--processes", "1", "-q", "--out", "out"]
+    return [
+        ["measure", model, *small],
+        ["sweep", str(seeds / "trained" / "suite"), "--seeds", "0", "--steps", "0,10", *small],
+        ["train", "causal-text", "--data", text, "--steps", "1", "--width", "8", "--heads", "2", "--layers", "1", "--length", "8", "-q"],
+        ["block", "--d", "8", "--heads", "2", "--length", "8", "--draws", "1", "--batch", "1", "--vocabulary", "9", "--norms", "0,1", "-q"],
+        ["embeddings", str(seeds / "arrays" / "c.npy"), "--metric", "mean_cosine", "--sample", "8"],
+        ["baseline", "--d", "16", "--n", "32", "-q"],
+        ["reproduce", "godey2024", "--dry-run", "--out", "out"],
+        ["table", run, "--metric", "mean_cosine"],
+        ["report", run, "--out", "page.html", "--figures", "figures", "--only", "layer_profile"],
+        ["claims", run],
+        ["compare", run, run, "--metric", "mean_cosine"],
+        ["conventions", run],
+        ["drift", run],
+        ["dynamics", str(seeds / "trained" / "run")],
+        ["merge", run, "--out", "out"],
+        ["verify", run],
+        ["cite", run],
+        ["list", "metrics"],
+    ]
+
+
+@cache
+def options_of(name: str) -> list[str]:
+    """The options of a command that take a value."""
+    from isoscope.cli.app import VERBS
+
+    (verb,) = (verb for verb in VERBS if verb.__name__.rpartition(".")[2].rstrip("_") == name)
+    given = inspect.signature(verb.run).parameters.values()
+    return [
+        "--" + one.name.rstrip("_").replace("_", "-")
+        for one in given
+        if "Option" in str(one.annotation) and "[bool" not in str(one.annotation)
+    ]
+
+
+def options(seeds: Path, work: Path, chance: random.Random) -> None:
+    """Every option of every command with every value, each in its turn."""
+    each = [(line, option) for line in jobs(seeds) for option in options_of(line[0])]
+    at, which = divmod(chance.number * STRIDE % (len(each) * len(OPTIONS)), len(OPTIONS))
+    line, option = each[at]
+    if f"{line[0]} {option}" not in TIME or not OPTIONS[which].isdecimal():
+        command([*line, option, OPTIONS[which]], _deep(work))
