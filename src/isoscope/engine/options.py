@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from isoscope.core.counts import check_count
+from isoscope.core.counts import MOST, THREADS, check_count
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.site import ATTENTION, INNER, Site
 from isoscope.statistics.site_statistics import VERSION
@@ -59,7 +59,7 @@ class Options:
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "max_tokens", "max_items", "seq_len", "threads", "query_rows"):
-            check_count(name, getattr(self, name))
+            check_count(name, getattr(self, name), most=THREADS if name == "threads" else MOST)
         if self.sample < 0:
             raise IsoscopeError(f"--sample must be 0 (none) or the number of points to keep; got {self.sample}.")
         if self.keep not in KEEP:
