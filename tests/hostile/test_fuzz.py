@@ -291,6 +291,20 @@ def test_what_rows_say_of_themselves_may_be_anything(cell, tmp_path, monkeypatch
     command(line, tmp_path)
 
 
+@pytest.mark.filterwarnings("ignore::isoscope.IsoscopeWarning")
+@pytest.mark.parametrize("column", ["stack", "layer", "head", "model", "d"])
+def test_a_page_of_rows_that_do_not_say_where_they_are_from(seeds, tmp_path, column):
+    import pandas as pd
+
+    shutil.copytree(seeds / "trained" / "run", tmp_path / "run")
+    for path in (tmp_path / "run" / "cells").glob("*/rows.parquet"):
+        frame = pd.read_parquet(path)
+        frame[column] = pd.Series([None] * len(frame), dtype=frame[column].dtype)
+        frame.to_parquet(path)
+        _fit(path)
+    assert command(["report", "run"], tmp_path) in (0, 2)
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore:The figure:isoscope.IsoscopeWarning")
 def test_numbers_that_json_has_no_word_for_are_gaps_of_a_figure(cell, tmp_path):
     import pandas as pd

@@ -33,6 +33,14 @@ def test_unknown_format_is_refused(tables, tmp_path):
         write_figures(*tables, tmp_path, ["gif"])
 
 
+@pytest.mark.parametrize("name", ["a\x1b[31mb", "a\0", "\ufffe", "\uffff", "\ud800", "x" * 5000])
+def test_names_that_svg_cannot_hold_are_written_out(tables, tmp_path, name):
+    """They would end the process."""
+    table, series = (frame.assign(model=frame["model"].astype(object).replace(SIX, name)) for frame in tables)
+    written = write_figures(table, series, tmp_path, names=["layer_profile"])
+    assert [path.read_bytes().startswith(STARTS[path.suffix[1:]]) for path in written] == [True] * 3
+
+
 def test_without_addresses_to_reserve_nothing_is_drawn(tables, tmp_path, monkeypatch):
     """What draws would end the process."""
     monkeypatch.setattr(files, "addresses_left", lambda: 3 << 30)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -10,7 +9,7 @@ from typing import Literal
 
 import pandas as pd
 
-from isoscope.core.errors import STRANGE, IsoscopeWarning
+from isoscope.core.errors import tried
 
 Outcome = Literal["holds", "fails", "undecided"]
 NAN = float("nan")
@@ -78,11 +77,8 @@ def claim(*, number: int, paper: str, statement: str, refuted_by: str, needs: st
     def declare(decide: Decide) -> Claim:
         @wraps(decide)
         def answered(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
-            try:
-                found = decide(table, series)
-            except STRANGE as error:
-                reason = f"{type(error).__name__}: {error}"[:200]
-                warnings.warn(IsoscopeWarning(f"The claim {decide.__name__} cannot be decided by these rows ({reason})."), stacklevel=2)
+            found = tried(f"The claim {decide.__name__} cannot be decided by these rows", lambda: decide(table, series))
+            if found is None:
                 return Verdict("undecided", "Its rows hold what no measurement gives.")
             return found if found.findings or found.said else replace(found, said=f"Nothing here speaks to it; it needs {needs}.")
 

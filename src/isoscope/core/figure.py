@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from isoscope.core.errors import STRANGE, IsoscopeWarning
+from isoscope.core.errors import tried
 
 Draw = Callable[[pd.DataFrame, pd.DataFrame], Any]
 
@@ -25,12 +24,7 @@ class Figure:
 
     def draw(self, table: pd.DataFrame, series: pd.DataFrame) -> Any:
         """An Altair chart, or None where the tables hold nothing to draw; with a warning where they hold what no figure can show."""
-        try:
-            return self.function(table, series)
-        except STRANGE as error:
-            said = f"{type(error).__name__}: {error}"[:200]
-            warnings.warn(IsoscopeWarning(f"The figure {self.name} is left out; its rows cannot be drawn ({said})."), stacklevel=2)
-            return None
+        return tried(f"The figure {self.name} is left out; its rows cannot be drawn", lambda: self.function(table, series))
 
 
 def figure(*, title: str, caption: str) -> Callable[[Draw], Figure]:

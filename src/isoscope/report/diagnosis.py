@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import pandas as pd
 
+from isoscope.core.errors import tried
 from isoscope.core.group import first_seed, suites
 from isoscope.report.chance import runs
 from isoscope.report.line import greatest, least, show, span
@@ -40,9 +42,15 @@ class Sign:
 
 def diagnosis(table: pd.DataFrame, series: pd.DataFrame) -> list[Sign]:
     """Every sign that the tables show, model by model; of a suite at its last step, and beside what it was before."""
-    found = [*_high_cosine(table), *_sharp_and_narrow(table), *_parallel(table), *_shape(table), *_collapse(table)]
+    found: list[Sign] = []
+    for look in (_high_cosine, _sharp_and_narrow, _parallel, _shape, _collapse):
+        found += tried("A part of the diagnosis is left out; its rows cannot be judged", partial(_signs, look, table)) or []
     order = {str(model): i for i, model in enumerate(table["model"].drop_duplicates())}
     return sorted(found, key=lambda sign: order.get(sign.model, len(order)))
+
+
+def _signs(look: Callable[[pd.DataFrame], Iterator[Sign]], table: pd.DataFrame) -> list[Sign]:
+    return list(look(table))
 
 
 def _high_cosine(table: pd.DataFrame) -> Iterator[Sign]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from isoscope.core.errors import IsoscopeError
+from isoscope.core.bounded import plain
+from isoscope.core.errors import IsoscopeError, tried
 from isoscope.core.group import one_checkpoint
 from isoscope.core.memory import addresses_left
 from isoscope.drawing import POLICY_IS_CHOSEN
@@ -47,6 +48,7 @@ def write_figures(
         raise IsoscopeError(f"A figure can be written as {', '.join(FORMATS)}, not as {', '.join(unknown)}.")
     folder.mkdir(parents=True, exist_ok=True)
     written = []
+    table, series = readable(table), readable(series)
     now = one_checkpoint(table, series)
     for figure in figures if names is None else [figures[name] for name in names]:
         chart = figure.draw(table, series) if figure.name in OVER_STEPS else figure.draw(*now)
@@ -54,9 +56,10 @@ def write_figures(
             continue
         spec = titled(chart.to_dict(), figure.title) | {"config": PRINT}
         for name in formats:
-            path = folder / f"{figure.name}.{name}"
-            path.write_bytes(rendered(spec, name))
-            written.append(path)
+            drawn = tried(f"The figure {figure.name} is not written as {name}; it cannot be drawn so", partial(rendered, spec, name))
+            if drawn is not None:
+                written.append(folder / f"{figure.name}.{name}")
+                written[-1].write_bytes(drawn)
     return written
 
 
@@ -78,6 +81,19 @@ def rendered(spec: dict[str, Any], name: str) -> bytes:
     if name == "pdf":
         return bytes(draw.vegalite_to_pdf(spec, **closed))
     return bytes(draw.vegalite_to_png(spec, scale=2, **closed))
+
+
+def readable(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with names that an SVG may hold: of any other character vl-convert ends the process.
+
+    >>> readable(pd.DataFrame({"model": ["a\\x1b[31m", "b"], "layer": [0, 1]}))["model"].tolist()
+    ['a\\\\x1b[31m', 'b']
+    """
+    for column in table.columns:
+        strange = {name: plain(name) for name in table[column].unique() if isinstance(name, str) and plain(name) != name}
+        if strange:
+            table = table.assign(**{column: [strange.get(name, name) for name in table[column]]})
+    return table
 
 
 @lru_cache

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.bounded import strict_json
+from isoscope.core.errors import tried
 from isoscope.core.group import checkpoints, one_checkpoint, suites
 from isoscope.core.version import __version__
 from isoscope.drawing import PALETTE, policies
@@ -51,10 +52,11 @@ def page(table: pd.DataFrame, series: pd.DataFrame, manifests: Manifests, *, tit
 
     now = one_checkpoint(table, series)
     lines, charts = all_lines(*now), placed(drawn(*now, but=ORDER))
-    sections = followed(trainings(table, series), sum(len(chart.numbers) for chart in charts))
+    courses = tried("What happens over training is left out; its rows cannot be shown", lambda: trainings(table, series)) or []
+    sections = followed(courses, sum(len(chart.numbers) for chart in charts))
     every = [*charts, *(chart for _, own in sections for chart in own)]
     kept_table, kept_series = held(table, series)
-    columns, rows = overview(lines)
+    columns, rows = tried("The table of models is left out; its rows cannot be shown", lambda: overview(lines)) or ([], [])
     judged = verdicts(table, series)
     tallies = {line.name: found for line in lines if (found := tally_of(str(line.table["model"].iloc[0]), judged))}
     return rendered(
@@ -68,7 +70,7 @@ def page(table: pd.DataFrame, series: pd.DataFrame, manifests: Manifests, *, tit
         columns=columns,
         rows=rows,
         spark=(WIDTH, HEIGHT),
-        summaries=[(line.name, line.policy, summary(line, lines)) for line in lines],
+        summaries=[(line.name, line.policy, summarised(line, lines)) for line in lines],
         legend=[(line.name, PALETTE[i % len(PALETTE)]) for i, line in enumerate(lines) if not all(chart.legend for chart in charts)],
         topics=by_topic(charts),
         trainings=sections,
@@ -91,6 +93,11 @@ def page(table: pd.DataFrame, series: pd.DataFrame, manifests: Manifests, *, tit
             "vega": vega(),
         },
     )
+
+
+def summarised(line: Line, lines: list[Line]) -> dict[str, str]:
+    """What is said of a model in words; nothing where its rows make no sense."""
+    return tried(f"What is said of {line.name} is left out; its rows cannot be read", lambda: summary(line, lines)) or {}
 
 
 def followed(sections: list[Training], start: int) -> list[tuple[Training, list[Placed]]]:
