@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pandas as pd
+import pyarrow as pa
 
 SITE_COLUMNS: dict[str, str] = {
     "model": "string",
@@ -48,4 +49,13 @@ def tidy(rows: list[dict[str, object]], columns: dict[str, str]) -> pd.DataFrame
 def stacked(frames: list[pd.DataFrame], columns: dict[str, str]) -> pd.DataFrame:
     """Frames one below the other, with these columns and types; empty ones leave no trace."""
     full = [frame for frame in frames if len(frame)]
-    return pd.concat(full, ignore_index=True)[list(columns)].astype(columns) if full else tidy([], columns)
+    if not full:
+        return tidy([], columns)
+    found = pd.concat(full, ignore_index=True)[list(columns)].astype(columns)
+    return found.assign(**{name: _whole(found[name]) for name, kind in columns.items() if kind == "string"})
+
+
+def _whole(texts: pd.Series) -> pd.Series:
+    """Texts in one piece: in as many as were put together, every choice of rows would look at each of them."""
+    pieces = pa.chunked_array(pa.array(texts.array))
+    return pd.Series(pieces.combine_chunks(), texts.index, dtype="string")

@@ -156,7 +156,8 @@ def framed(tables: list[pa.Table], columns: dict[str, str]) -> pd.DataFrame:
     if not tables:
         return tidy([], columns)
     types = {pa.int64(): pd.Int64Dtype(), pa.large_string(): pd.StringDtype()}
-    whole = pa.concat_tables(tables).replace_schema_metadata(None)
+    # In one piece: texts in as many pieces as there are cells cost a look at every piece whenever rows are chosen.
+    whole = pa.concat_tables(tables).replace_schema_metadata(None).combine_chunks()
     found: pd.DataFrame = whole.to_pandas(types_mapper=types.get)
     return found.astype(columns)
 
