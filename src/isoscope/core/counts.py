@@ -8,6 +8,8 @@ MOST = 10**15
 """More than anybody has of anything that is counted here; what libraries count by has 64 bits."""
 THREADS = 4096
 """More than a process can have of use; a library may take memory for each, and end the process where there is none."""
+DEEPEST = 4096
+"""Blocks of a network, which are made one by one."""
 SEED = (1 << 63) - 1
 
 

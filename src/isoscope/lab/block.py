@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 
 from isoscope.core.block import HISTOGRAM, KIND, TRAINED
-from isoscope.core.counts import SEED, check_count
+from isoscope.core.counts import DEEPEST, SEED, check_count
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.memory import check_room
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
@@ -29,8 +29,6 @@ from isoscope.store.run import Run
 
 GRID = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0)
 """Bias norms: the regime of small ones, and the crossing at √768 = 27.7."""
-DEEPEST = 1 << 12
-"""Blocks, which are made one by one."""
 BYTES = 4
 """Of a weight, and of a coordinate."""
 VERSION = 1

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from isoscope.core.counts import check_count
+from isoscope.core.counts import DEEPEST, check_count
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.memory import check_room
 
 OBJECTIVES = ("next", "masked", "classes")
 LEVELS = ("characters", "subwords")
 NORMS = ("pre", "post")
-DEEPEST = 1 << 12
-"""Blocks, which are made one by one."""
 BYTES, COPIES = 4, 4
 """Of a weight; and weights, their gradients and the optimizer's two averages of them."""
 
@@ -47,7 +45,7 @@ class Recipe:
             value = getattr(self, name)
             if value not in allowed:
                 raise IsoscopeError(f"--{name} takes {' or '.join(allowed)}; got {value!r}{nearest(value, list(allowed)) or '.'}")
-        for name in ("width", "layers", "heads", "expansion", "batch", "steps"):
+        for name in ("width", "heads", "expansion", "batch", "steps"):
             check_count(name, getattr(self, name))
         check_count("length", self.length, least=2)
         check_count("layers", self.layers, most=DEEPEST)
