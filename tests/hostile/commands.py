@@ -53,8 +53,7 @@ def words(seeds: Path, work: Path, chance: random.Random) -> None:
         found = word(seed)
         return found if not found or found.startswith(str(seeds)) else f"{seeds}/{found}"
 
-    parse_layers(word("0,3,6-8,-1,final"))
-    which = chance.randrange(6)
+    which = chance.randrange(7)
     if which == 0:
         Options(layers=word("0,4-8,-1"), shard=parse_shard(word("1/4")), taps=parse_taps(word("hidden,attention")))
     elif which == 1:
@@ -65,6 +64,8 @@ def words(seeds: Path, work: Path, chance: random.Random) -> None:
         resolve(word(chance.choice(("org/name@rev::x.gguf", "untrained:org/name", "./folder", "~/x"))))
     elif which == 4:
         open_source(place(str(seeds / "wiki" / "a.xml") + "?alphabet=frequent"), None, "text")
+    elif which == 5:
+        parse_layers(word("0,3,6-8,-1,final"))
     else:
         Options(gram=word("all"), split=(word("sink"),), maps=word("both"), keep=word("rows"))
 
