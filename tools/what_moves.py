@@ -53,7 +53,7 @@ def measured(title: str, **change: object) -> isoscope.Results:
 
 def at(run: isoscope.Results, policy: str, layer: int, kind: str = "hidden") -> dict[str, float]:
     """The numbers of one layer."""
-    table = run.table()
+    table = run.table(policy="every")
     rows = table[table["kind"].eq(kind) & table["policy"].eq(policy) & table["layer"].eq(layer) & table["head"].isna()]
     return {name: float(value) for name, value in zip(rows["metric"], rows["value"], strict=True) if name in METRICS}
 
@@ -78,7 +78,7 @@ def table_of(title: str) -> str:
     lines += [row(words, at(first, policy, middle)) for words, policy in TOKENS.items()]
     lines += [row(words, at(measured(title, **change), "all", middle)) for words, change in CHANGES.items()]
     lines += [row(f"layer {last}, before the final norm", at(first, "all", last))]
-    after = at(first, "all", last, "final")
+    after = at(first, "all", last + 1, "final")
     lines += [row(f"layer {last}, after the final norm", after)] if after else []
     return "\n".join([*lines, "", sizes(first, middle)])
 

@@ -9,17 +9,14 @@
 What is listed in `__all__` is documented, typed and stable; the rest is private. Nothing heavy is imported before it is used.
 """
 
-from __future__ import annotations
-
-import importlib
-from typing import TYPE_CHECKING, Any
-
-from isoscope.core.errors import IsoscopeError, IsoscopeWarning
-from isoscope.core.number import Number
-from isoscope.core.version import __version__
+# `python -m isoscope` runs this file while the current folder is still on sys.path: it imports nothing, not even typing.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from isoscope import metrics, repair
+    from isoscope.core.errors import IsoscopeError, IsoscopeWarning
+    from isoscope.core.number import Number
+    from isoscope.core.version import __version__
     from isoscope.engine.geometry import geometry
     from isoscope.engine.measure import measure
     from isoscope.engine.results import Results, merge, open
@@ -47,9 +44,13 @@ __all__ = [
 ]
 
 _FOUND_IN = {
+    "IsoscopeError": "isoscope.core.errors",
+    "IsoscopeWarning": "isoscope.core.errors",
     "LightningWatch": "isoscope.engine.watching.lightning_callback",
+    "Number": "isoscope.core.number",
     "Results": "isoscope.engine.results",
     "WatchCallback": "isoscope.engine.watching.trainer_callback",
+    "__version__": "isoscope.core.version",
     "geometry": "isoscope.engine.geometry",
     "measure": "isoscope.engine.measure",
     "merge": "isoscope.engine.results",
@@ -59,9 +60,13 @@ _FOUND_IN = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name in _FOUND_IN:
-        return getattr(importlib.import_module(_FOUND_IN[name]), name)
-    if name in ("metrics", "repair"):
-        return importlib.import_module(f"isoscope.{name}")
-    raise AttributeError(f"module 'isoscope' has no attribute {name!r}")
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'isoscope' has no attribute {name!r}")
+    import importlib
+
+    from isoscope.core.extras import missing_extras_as_user_errors
+
+    with missing_extras_as_user_errors(f"isoscope.{name}"):
+        found = importlib.import_module(_FOUND_IN.get(name, f"isoscope.{name}"))
+        return getattr(found, name) if name in _FOUND_IN else found

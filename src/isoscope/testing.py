@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from isoscope.core.number import Number
+from isoscope.core.number import POPULATION, THIS_N, Number
 from isoscope.core.slice import POINTS
 from isoscope.statistics.attention import ATTENTION_PARTS, AttentionCloud, AttentionStatistics, score_counts
 from isoscope.statistics.cloud import PARTS, Cloud
@@ -90,6 +90,7 @@ def attention_cloud(query: np.ndarray, key: np.ndarray) -> AttentionCloud:
         "mean": mean,
         "sd": np.sqrt((np.where(seen, scores - mean[..., None], 0) ** 2).sum(-1) / count),
         "first": p[..., 0],
+        "sees_first": seen[..., 0],
         "received": p.sum(2),
     }
     statistics = AttentionStatistics(1, d, [POINTS], scale=d**-0.5, median=True, histogram=True)
@@ -117,24 +118,37 @@ def _clouds(entry: Metric | Series) -> Iterator[tuple[str, Measured, Measured]]:
 def check_metric(metric: Metric) -> None:
     """Check a metric's contract.
 
-    It declares a title, a range, parts of a cloud that exist, and a docstring that begins with one sentence and states its range and its
-    null; its file and its function share their name. On five random clouds (of points or, if it reads that, of rows of attention) it gives
-    a `Number` within its range (or NaN with a note), with its interval around it; the same when called again and, to 1e-9, with the rows
-    in another order; it warns of nothing and changes nothing in the cloud.
+    It declares a title, a range, parts of a cloud that exist, what its interval is about if it has one, and a docstring that begins with
+    one sentence and states its range and its null; its file and its function share their name. On five random clouds (of points or, if it
+    reads that, of rows of attention) it gives a `Number` within its range (or NaN with a note), with its interval around it; the same
+    when called again and, to 1e-9, with the rows in another order; it warns of nothing and changes nothing in the cloud.
     """
     _require(isinstance(metric, Metric), f"{metric!r} is not a metric: declare it with @metric.")
     name = metric.name
     _check_declaration(metric)
     _check_range(metric)
     _require(metric.at_least >= 1, f"{name}: at_least must be 1 or more; it is {metric.at_least}.")
+    known = (None, POPULATION, THIS_N)
+    _require(
+        metric.interval_about in known,
+        f"{name}: interval_about must be one of {', '.join(map(str, known))}; it is {metric.interval_about!r}.",
+    )
+    has_value, has_interval = False, False
     for kind, cloud, other in _clouds(metric):
         where = f"{name} of the cloud {kind!r}"
         before = _state(cloud)
         value = _called_twice(metric, cloud, where)
         _require(_same(before, _state(cloud)), f"{where} changed the cloud.")
         _check_number(metric, value, where)
+        has_value, has_interval = has_value or not math.isnan(value), has_interval or not math.isnan(value.low)
         shuffled = metric(other)
         _require(_near(value, shuffled), f"{where} depends on the order of rows: {float(value)!r} and {float(shuffled)!r}.")
+    declared = metric.interval_about is not None
+    _require(
+        declared or not has_interval,
+        f"{name} has an interval; declare what it is about: interval_about=POPULATION or interval_about=THIS_N.",
+    )
+    _require(has_interval or not (declared and has_value), f"{name} declares what its interval is about, and it has none.")
 
 
 def check_series(series: Series) -> None:

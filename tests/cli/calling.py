@@ -3,13 +3,13 @@
 import contextlib
 import io
 import os
-import subprocess
 import sys
 import warnings
 from dataclasses import dataclass
 from unittest import mock
 
 from isoscope.cli import main
+from tests.patience import run_process
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,5 @@ def command(*words: object) -> list[str]:
 def process(*words: object, **environment: str | None) -> Answer:
     """Run the command line as a process; None takes a variable out of the environment."""
     shown = {**os.environ, **environment}
-    ended = subprocess.run(
-        command(*words),
-        env={name: value for name, value in shown.items() if value is not None},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    ended = run_process(command(*words), env={name: value for name, value in shown.items() if value is not None})
     return Answer(ended.returncode, ended.stdout, ended.stderr)

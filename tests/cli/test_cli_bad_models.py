@@ -53,7 +53,7 @@ def test_a_folder_without_a_tokenizer(quick, model_copy, request, name):
     folder = model_copy(source=request.getfixturevalue(name))
     for path in folder.glob("tokenizer*"):
         path.unlink()
-    quick(folder).refused(f"{folder} has no tokenizer: put tokenizer.json")
+    quick(folder).refused(f"{folder} has no tokenizer that fits its model: copy tokenizer.json")
 
 
 def missing(weights):
@@ -205,7 +205,7 @@ def test_a_sequence_without_room_for_a_word(quick, bert):
 
 def test_layers_that_choose_nothing(paragraphs, bert, tmp_path):
     words = ("--data", paragraphs, "--out", tmp_path / "run", "-q")
-    isoscope("measure", bert, *words, "--layers", "99").refused("--layers 99 chooses no layer of small-bert")
+    isoscope("measure", bert, *words, "--layers", "99").refused("--layers must name layers that small-bert has (0 to 2, input); got 99")
 
 
 def test_nan_names_its_site_and_count_and_what_was_finished_stays(model_copy, gpt2, bert, paragraphs, tmp_path):

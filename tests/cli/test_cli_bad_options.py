@@ -10,6 +10,7 @@ from tests.cli.calling import isoscope
     [
         (("--layers", "finl"), "got 'finl', did you mean final?"),
         (("--layers", "1-"), "got '1-'."),
+        (("--layers", "0,9"), "--layers must name layers that small-bert has (0 to 2, input); got 9: correct it or leave it out."),
         (("--gram", "inpt"), "got 'inpt', did you mean input?"),
         (("--shard", "3/2"), "--shard i/k needs 1 ≤ i ≤ k, as in 1/4; got 3/2."),
         (("--shard", "0/2"), "got 0/2."),
@@ -41,8 +42,8 @@ def test_a_value_that_an_option_does_not_take(bert, paragraphs, tmp_path, words,
     [
         (("--metric", "mean_cosin"), "There is no metric called 'mean_cosin', did you mean mean_cosine?"),
         (("--metric", "ßß"), "There is no metric called 'ßß'; see `isoscope list metrics`."),
-        (("--policy", "bdy"), "The policy 'bdy' is not in this run; it has all, body, no-special, did you mean body?"),
-        (("--policy", "ß"), "it has all, body, no-special."),
+        (("--policy", "bdy"), "The policy 'bdy' is not in this run; it has all, body, no-special and every, did you mean body?"),
+        (("--policy", "ß"), "it has all, body, no-special and every."),
         (("--format", "cvs"), "--format must be csv, json or parquet; got 'cvs', did you mean csv?"),
         (("--series", "--metric", "mean_cosine"), "There is no series called 'mean_cosine'"),
         (("--series", "--policy", "body"), "--policy chooses numbers, and --series has all of them"),

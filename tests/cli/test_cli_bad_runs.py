@@ -11,6 +11,7 @@ import pytest
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.store.cell import pack
+from isoscope.store.manifest import FORMAT
 from isoscope.store.run import Run
 from tests.cli.calling import Answer, command, isoscope
 from tests.cli.conftest import FAST
@@ -39,7 +40,7 @@ def damaged(run, to, file, content):
 
 
 @pytest.mark.parametrize("file", FILES)
-@pytest.mark.parametrize("content", [b"", b'{"format": 1}', None], ids=["empty", "other", "gone"])
+@pytest.mark.parametrize("content", [b"", f'{{"format": {FORMAT}}}'.encode(), None], ids=["empty", "other", "gone"])
 def test_damage_says_what_to_delete(good_run, tmp_path, bert, gpt2, paragraphs, file, content):
     run, cell = damaged(good_run, tmp_path / "run", file, content)
     if file == "manifest.json" and content is None:  # a cell without a manifest is not finished, and nothing of it is read

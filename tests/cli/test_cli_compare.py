@@ -44,7 +44,7 @@ def test_what_moved_is_told_and_fails_the_build(good_run, tuned):
     assert {row["how"] for row in told["rows"]} == {"paired"}
     assert rows["hidden", 0]["difference"] == rows["hidden", 1]["difference"] == 0
     assert rows["hidden", 2]["moved"]
-    assert {(row["kind"], row["layer"]) for row in told["over"]} <= {("hidden", 2), ("final", 2)}
+    assert {(row["kind"], row["layer"]) for row in told["over"]} <= {("hidden", 2), ("final", 3)}
     assert told["over"]
     table = [library.open(run).table("between_cosine", "all") for run in (good_run, tuned)]
     values = [t[(t["model"] == "small-gpt2") & (t["kind"] == "hidden") & (t["layer"] == 2)]["value"].iloc[0] for t in table]
@@ -73,7 +73,7 @@ def test_conventions_of_a_run(good_run):
     for word in ("small-bert · encoder", "ethayarajh", "razzhigaev", "Left open:"):
         assert word in shown
     rows = json.loads(isoscope("conventions", good_run, "--convention", "godey2024", "--json").worked().out)
-    assert {row["metric"] for row in rows} == {"mean_cosine@godey2024", "drift_norm@godey2024"}
+    assert {row["metric"] for row in rows} == {"mean_cosine@godey2024", "drift@godey2024"}
     table = isoscope("table", good_run, "--convention", "godey2024", "--json").worked().out
     assert [row["value"] for row in json.loads(table)] == [row["value"] for row in rows]
 

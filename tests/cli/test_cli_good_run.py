@@ -49,9 +49,13 @@ def test_measure_names_the_run_and_its_cells(good_run, bert, gpt2, paragraphs):
 def test_the_table_in_every_format(good_run, tmp_path):
     table = csv(isoscope("table", good_run))
     assert list(table.columns) == list(TABLE_COLUMNS)
-    assert not table.duplicated(["model", "stack", "kind", "layer", "policy", "metric"]).any()
+    assert set(table["policy"]) == {"all"}
+    assert not table.duplicated(["model", "stack", "layer", "metric"]).any()  # the state after the final norm has a layer of its own
     rows = strict(isoscope("table", good_run, "--json").worked().out)
-    assert len(rows) == len(table) > 350
+    assert len(rows) == len(table) > 150
+    every = csv(isoscope("table", good_run, "--policy", "every"))
+    assert not every.duplicated(["model", "stack", "kind", "layer", "policy", "metric"]).any()
+    assert len(every) > len(table) == every["policy"].eq("all").sum()
     isoscope("table", good_run, "--format", "parquet", "--out", tmp_path / "t.parquet").worked()
     stored = pd.read_parquet(tmp_path / "t.parquet")
     np.testing.assert_array_equal(stored["value"], table["value"])
@@ -88,7 +92,7 @@ def test_merged_shards_equal_one_pass(good_run, shards, tmp_path):
     answer = isoscope("merge", shards("1/2"), shards("2/2"), "--out", out, "--json").worked()
     assert [cell["columns"]["model"] for cell in strict(answer.out)["cells"]] == ["small-bert"]
     key = ["stack", "kind", "layer", "policy", "metric"]
-    both = (csv(isoscope("table", good_run)).query("model == 'small-bert'"), csv(isoscope("table", out)))
+    both = [csv(isoscope("table", run, "--policy", "every")).query("model == 'small-bert'") for run in (good_run, out)]
     whole, merged = (table.fillna({"layer": -1}).set_index(key).sort_index() for table in both)
     assert list(whole.index) == list(merged.index)
     assert len(merged) > 150
@@ -109,7 +113,7 @@ def test_one_matrix(tmp_path):
     eigenvalues = np.linalg.eigvalsh(np.cov(x.T))
     assert answer.err == ""
     assert found["participation_ratio"]["value"] == pytest.approx(eigenvalues.sum() ** 2 / np.square(eigenvalues).sum(), rel=1e-9)
-    assert found["drift_norm"]["value"] == pytest.approx(np.linalg.norm(x.mean(0)), rel=1e-9)
+    assert found["drift_norm"]["value"] == pytest.approx((x @ x.T)[~np.eye(200, dtype=bool)].mean() ** 0.5, rel=1e-9)
     assert (found["drift_norm"]["n"], found["drift_norm"]["d"]) == (200, 6)
     shown = isoscope("embeddings", tmp_path / "x.npy", "-q").worked()
     assert shown.out.startswith(f"{tmp_path / 'x.npy'}: 200 points in 6 dimensions\n")

@@ -77,4 +77,6 @@ def test_bad_input_is_one_sentence(steps, paragraphs, tmp_path):
     isoscope("sweep", steps, "--data", paragraphs, "--out", tmp_path / "file", *FAST).refused("file")
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / "audit.json").write_text("{")
-    isoscope("sweep", steps, "--data", paragraphs, "--out", tmp_path / "damaged", *FAST).refused("audit.json is damaged; delete it")
+    isoscope("sweep", steps, "--data", paragraphs, "--out", tmp_path / "damaged", *FAST).refused(
+        "audit.json is damaged (it is no JSON); delete it"
+    )

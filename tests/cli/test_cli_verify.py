@@ -168,20 +168,24 @@ def test_a_table_of_another_schema_and_statistics_of_another_kind(copy):
 
 
 def test_what_killed_processes_left_is_said_and_is_not_wrong(copy):
+    from isoscope.core.temporary import this_machine
     from isoscope.store.run import Run
 
     run, cell = copy
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    shutil.copytree(cell, run / "cells" / f".{cell.name}.{ended.pid}")
+    shutil.copytree(cell, run / "cells" / f".{cell.name}.{this_machine()}-{ended.pid}-00000000.tmp")
+    shutil.copytree(cell, run / "cells" / f".{cell.name}.ffffffff-1-00000000.tmp")
     Run(run).save_partial("0" * 24, {"items": 7}, {}.items)
     (run / "partial" / f"{cell.name}.safetensors").write_bytes(b"old")
     (run / "partial" / ("1" * 24 + ".safetensors")).write_bytes(b"torn")
-    (run / "partial" / f"{'2' * 24}.{ended.pid}.tmp").write_bytes(b"")
+    (run / "partial" / f".{'2' * 24}.safetensors.{this_machine()}-{os.getpid()}-00000000.tmp").write_bytes(b"")
     assert found(run) == []
     said = isoscope("verify", run).worked().out
     assert f"process {ended.pid}, which has ended, was writing it; delete it once nothing runs." in said
-    assert "a cell got as far as 7 items; the same command goes on from there." in said
+    assert f"process {os.getpid()}, which may still run, was writing it; delete it once nothing runs." in said
+    assert "process 1 of another machine or container, or from before a restart, was writing it; delete it once nothing runs." in said
+    assert "a cell got as far as 7 items; the same command resumes from there." in said
     assert "its cell is finished; delete it." in said
     assert "it is a state that cannot be read and will not be used; delete it." in said
     assert said.endswith("2 cells: all as written.\n")

@@ -1,10 +1,21 @@
-"""Files that numba compiles are there where it is, and missing without a word where it is not."""
+"""Files that numba compiles: there where it works, left out where it is missing or cannot work, and their own mistakes are not hidden."""
+
+import sys
 
 import pytest
 
-from isoscope.core.compiled import compiled
+from isoscope.core.compiled import _warn_once, compiled
+from isoscope.core.errors import IsoscopeWarning
 
 FILES = ("isoscope.statistics.kernel_fused", "isoscope.statistics.neighbours_fused", "isoscope.models.attention_fused")
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """`made("name", text)`: a module that can be imported."""
+    monkeypatch.syspath_prepend(tmp_path)
+    _warn_once.cache_clear()
+    return lambda name, text: (tmp_path / f"{name}.py").write_text(text) and name
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -14,20 +25,25 @@ def test_with_numba_every_one_is_there(name):
     assert compiled(name) is found
 
 
-@pytest.mark.parametrize(
-    ("program", "there"),
-    [("import no_such_package", False), ("raise RuntimeError('no locator available')", False), ("fused = 3", True)],
-    ids=["no numba", "no folder for what it compiled", "there"],
-)
-def test_without_what_it_needs_there_is_none(program, there, tmp_path, monkeypatch):
-    name = f"fused_{abs(hash(program))}"
-    (tmp_path / f"{name}.py").write_text(program)
-    monkeypatch.syspath_prepend(tmp_path)
-    assert (compiled(name) is not None) is there
+def test_without_numba_there_is_none(made, monkeypatch):
+    monkeypatch.setitem(sys.modules, "numba", None)
+    assert compiled(made("fused_unused", "fused = 3")) is None
 
 
-def test_a_mistake_in_the_file_is_not_hidden(tmp_path, monkeypatch):
-    (tmp_path / "fused_wrong.py").write_text("1 / 0")
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ZeroDivisionError):
-        compiled("fused_wrong")
+def test_a_numba_that_does_not_start_is_warned_of_once(made, monkeypatch):
+    monkeypatch.delitem(sys.modules, "numba")
+    made("numba", "raise ImportError('Numba needs NumPy 2.2 or less')")
+    with pytest.warns(IsoscopeWarning, match=r"numba cannot be used here \(Numba needs NumPy 2.2 or less\)"):
+        assert compiled(made("fused_first", "fused = 3")) is None
+    assert compiled(made("fused_second", "fused = 3")) is None  # warnings are errors here
+
+
+def test_no_folder_for_what_it_compiles_is_warned_of(made):
+    with pytest.warns(IsoscopeWarning, match="numba cannot be used here"):
+        assert compiled(made("fused_homeless", "raise RuntimeError(\"cannot cache function 'f': no locator available\")")) is None
+
+
+@pytest.mark.parametrize("mistake", ["1 / 0", "import no_such_package", "raise RuntimeError('a mistake of ours')"])
+def test_a_mistake_in_the_file_is_not_hidden(made, mistake):
+    with pytest.raises((ZeroDivisionError, ImportError, RuntimeError)):
+        compiled(made(f"fused_wrong_{len(mistake)}", mistake))

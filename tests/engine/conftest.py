@@ -21,7 +21,7 @@ def berts(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def expected(berts, text, tmp_path_factory):
-    return isoscope.sweep(str(berts), text, tmp_path_factory.mktemp("one") / "run", processes=1, **FEW).table()
+    return isoscope.sweep(str(berts), text, tmp_path_factory.mktemp("one") / "run", processes=1, **FEW).table(policy="every")
 
 
 @pytest.fixture

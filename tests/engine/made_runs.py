@@ -50,7 +50,7 @@ def write(path, layers, mask, *, model="net", fingerprint="f", keep="all", step=
     """A run of one model, layer by layer; `final` is what leaves its last norm."""
     sites = {Site(stack, "hidden", i): site(x, mask) for i, x in enumerate(layers)}
     if final is not None:
-        sites[Site(stack, "final", len(layers) - 1)] = site(final, mask)
+        sites[Site(stack, "final", len(layers))] = site(final, mask)
     columns = {"model": model, "revision": "r", "step": step, "seed": seed, "modality": "text", "family": "encoder"}
     spec = {
         "data": "made",

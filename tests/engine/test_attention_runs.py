@@ -63,7 +63,7 @@ def test_every_architecture_has_rows_queries_and_keys(title, model_of, data, tmp
     """Every row of attention counts once, whatever the windows, chunks and masks; queries are as many as rows."""
     modality = MODALITY[BY_TITLE[title].family]
     options = {} if modality == "text" else {"seq_len": None}
-    table = measured(model_of(title), data[modality], tmp_path, **options).table()
+    table = measured(model_of(title), data[modality], tmp_path, **options).table(policy="every")
     everything = table[table["policy"] == "all"]
     hidden = everything.query("kind == 'hidden' and metric == 'mean_norm'").set_index(["stack", "layer"])["n"]
     for kind, side in (("attention", "query"), ("cross_attention", "cross_query")):
@@ -83,7 +83,7 @@ def test_the_table_is_the_models_own_attention(title, model_of, data, tmp_path):
     from transformers import AutoModel
 
     folder = model_of(title)
-    table = measured(folder, data["text"], tmp_path, median=True).table()
+    table = measured(folder, data["text"], tmp_path, median=True).table(policy="every")
     loaded = load(resolve(folder))
     reader = loaded.family.reader(loaded, 32)
     eager = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
@@ -109,11 +109,11 @@ def test_the_table_is_the_models_own_attention(title, model_of, data, tmp_path):
 def test_neither_batches_nor_shards_nor_a_break_change_a_number(model_of, data, tmp_path):
     folder = model_of("Llama")
     options = {"sharpness": True, "rotated": True, "query_rows": 8}
-    whole = measured(folder, data["text"], tmp_path / "whole", **options).table()
-    other = measured(folder, data["text"], tmp_path / "other", **options | {"batch_size": 1}).table()
+    whole = measured(folder, data["text"], tmp_path / "whole", **options).table(policy="every")
+    other = measured(folder, data["text"], tmp_path / "other", **options | {"batch_size": 1}).table(policy="every")
     for i in (1, 2):
         measured(folder, data["text"], tmp_path / f"{i}", shard=f"{i}/2", **options)
-    merged = isoscope.merge([tmp_path / "1", tmp_path / "2"], tmp_path / "merged").table()
+    merged = isoscope.merge([tmp_path / "1", tmp_path / "2"], tmp_path / "merged").table(policy="every")
     keys = ["kind", "layer", "head", "policy", "metric"]
     for table in (other, merged):
         both = whole.merge(table, on=keys, suffixes=("", "_other"), how="outer", indicator=True)
@@ -127,7 +127,7 @@ def test_what_was_saved_half_way_goes_on(model_of, data, tmp_path, monkeypatch):
     from isoscope.engine.single_pass import Pass
 
     folder, run = model_of("BERT"), tmp_path / "run"
-    whole = measured(folder, data["text"], tmp_path / "whole").table()
+    whole = measured(folder, data["text"], tmp_path / "whole").table(policy="every")
     plain, seen = Pass._measure, []
 
     def breaks(self, batch, last):
@@ -142,7 +142,7 @@ def test_what_was_saved_half_way_goes_on(model_of, data, tmp_path, monkeypatch):
         measured(folder, data["text"], run, save_every=0.0)
     monkeypatch.undo()
     assert list((run / "partial").iterdir())
-    table = measured(folder, data["text"], run).table()
+    table = measured(folder, data["text"], run).table(policy="every")
     np.testing.assert_allclose(table["value"].to_numpy(float), whole["value"].to_numpy(float), rtol=2e-5, atol=2e-6)
 
 
@@ -158,7 +158,7 @@ def test_some_rows_stand_for_all(model_of, data, tmp_path):
 
 
 def test_attention_alone_leaves_hidden_states_out(model_of, data, tmp_path):
-    table = measured(model_of("BERT"), data["text"], tmp_path, taps="attention", layers="2").table()
+    table = measured(model_of("BERT"), data["text"], tmp_path, taps="attention", layers="2").table(policy="every")
     assert set(table["kind"]) == {"attention", "query", "key"}
     assert set(table["layer"]) == {2}
 
@@ -171,7 +171,7 @@ def test_a_plain_module_with_attention(tmp_path):
     mask = torch.zeros(3, 7, dtype=torch.bool)
     mask[1, 5:] = True
     batches = [{"src": x, "src_key_padding_mask": mask}]
-    table = isoscope.measure(model, batches, tmp_path, quiet=True, taps=BOTH).table()
+    table = isoscope.measure(model, batches, tmp_path, quiet=True, taps=BOTH).table(policy="every")
     with torch.inference_mode():
         p = model.layers[0].self_attn(x, x, x, key_padding_mask=mask, average_attn_weights=False)[1].double()
     entropy = -(p * p.clamp_min(1e-300).log()).sum(-1).transpose(0, 1)[:, ~mask].mean(1)
@@ -192,7 +192,7 @@ def test_without_the_mean_query_scores_have_no_part_of_it(tmp_path):
     torch.manual_seed(1)
     model = torch.nn.Sequential(*(Layer() for _ in range(2))).eval()
     x = 3 * torch.randn(4, 6, 8)
-    table = isoscope.measure(model, [x], tmp_path, quiet=True, taps=BOTH, sharpness=True).table()
+    table = isoscope.measure(model, [x], tmp_path, quiet=True, taps=BOTH, sharpness=True).table(policy="every")
     with torch.inference_mode():
         q, k = model[0].q(x).double(), model[0].k(x).double()
         q = q - q.mean((0, 1))
@@ -257,7 +257,7 @@ def test_the_announced_size_is_that_of_what_is_kept(keep):
     heads, rows = Heads(4, 64, ["first", "body"], sample=64), AttentionStatistics(4, 64, ["first", "body"], histogram=True)
     layout = whole_layout(6, 40)
     codes = np.where(np.arange(40) < 20, 0, 1) * np.ones((6, 1), np.int16)
-    x = rng.standard_normal((6, 4, 40, 64))
+    x = rng.standard_normal((6, 4, 40, 64)).astype(np.float32)
     assert heads.update(x, codes, layout.group, unit=layout.unit, last=layout.last) == {}
     heads.draw(x, layout.hashes, layout.item, layout.index, codes)
     for kept in (heads, rows):

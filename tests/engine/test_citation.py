@@ -71,9 +71,8 @@ def test_checkpoints_are_counted(tmp_path):
 
 
 def test_a_block_is_cited_and_an_empty_experiment_is_not(tmp_path):
-    rows = tidy(
-        [{"model": "block bert post-LN", "family": "block", "policy": "all", "metric": "block_cosine", "value": 0.1}], TABLE_COLUMNS
-    )
+    where = {"model": "block bert post-LN", "family": "block", "stack": "block", "kind": "block", "policy": "all"}
+    rows = tidy([where | {"metric": "block_cosine", "value": 0.1}], TABLE_COLUMNS)
     spec = {"data": "16 sequences of 512 embeddings", "draws": 5, "d": 768, "heads": 12}
     for name, experiment in (("block", "block"), ("chance", "baseline")):
         manifest = manifest_of({"experiment": experiment}, {"model": "block bert post-LN"}, spec, "rows")

@@ -124,7 +124,9 @@ def test_a_jackknife_left_out_by_hand():
 
     def ratio(y, keep):
         points = y[keep][mask[keep]]
-        return (points.mean(0) ** 2).sum() / (points**2).sum(1).mean()
+        document = np.broadcast_to(np.arange(100)[:, None], mask.shape)[keep][mask[keep]]
+        other = document[:, None] != document
+        return (points @ points.T)[other].mean() / (points**2).sum(1).mean()
 
     every = np.ones(100, dtype=bool)
     whole = ratio(both[1], every) - ratio(both[0], every)
@@ -135,6 +137,12 @@ def test_a_jackknife_left_out_by_hand():
     metric, clouds = registry["drift_ratio"], tuple(site(y, mask).cloud("body") for y in both)
     found = difference(metric, metric(clouds[0]), metric(clouds[1]), clouds, ONE)
     np.testing.assert_allclose([found.value, found.low, found.high], [whole, whole - half, whole + half], rtol=1e-9)
+
+
+def test_the_norm_of_the_mean_is_paired_though_its_interval_is_that_of_the_square(pair):
+    found = compare(*pair, metric=["drift_norm"])
+    assert set(found.rows["how"]) == {"paired"}
+    assert of(found, "drift_norm", 2)["moved"]
 
 
 def test_metrics_whose_interval_is_made_otherwise_are_unpaired(pair):
@@ -185,3 +193,31 @@ def test_several_measurements_of_a_model_are_refused(tmp_path):
         run = write(tmp_path / "twice", [x], mask, fingerprint=data)
     with pytest.raises(IsoscopeError, match="holds 2 measurements of net"):
         compare(run, run)
+
+
+def test_a_metric_that_depends_on_n_is_refused_at_different_n(pair, tmp_path):
+    """One line in place of its differences; metrics whose interval is about the population are compared all the same."""
+    x, mask = corpus(np.random.default_rng(0), 60)
+    small = write(tmp_path / "small", [moved(x, 0.3 * i) for i in range(LAYERS)], mask)
+    n = [int(run.table("top_share", "all")["n"].iloc[0]) for run in (small, pair[0])]
+    found = compare(small, pair[0])
+    assert set(found.rows["metric"]) == {"between_cosine"}
+    assert len(found.sentences) == 1
+    assert found.refused == [
+        f"net: {name} is not compared: n differs ({n[0]} and {n[1]}) and this metric depends on n; measure both with --max-tokens {n[0]}."
+        for name in ("top_share", "effective_rank/d")
+    ]
+    nothing = compare(small, pair[0], metric=["top_share"])
+    assert nothing.rows.empty
+    assert nothing.sentences == []
+    assert len(nothing.refused) == 1
+    assert nothing.over(0.0).empty
+
+
+def test_nearly_equal_n_are_compared(pair, tmp_path):
+    x, mask = corpus(np.random.default_rng(0), 120)
+    mask[0, 0] = False
+    other = write(tmp_path / "other", [moved(x, 0.3 * i) for i in range(LAYERS)], mask)
+    found = compare(pair[0], other)
+    assert found.refused == []
+    assert set(found.rows["metric"]) == {"between_cosine", "top_share", "effective_rank/d"}

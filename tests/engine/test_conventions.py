@@ -149,7 +149,8 @@ def test_a_run_layer_by_layer(tmp_path):
     for name, one in CONVENTIONS.items():
         own = rows[rows["metric"].str.endswith(f"@{name}")]
         assert len(own) == 3 * len(one.readings)
-        assert set(zip(own["kind"], own["layer"], strict=True)) == {("hidden", 0), ("hidden", 1), ("final" if one.final else "hidden", 2)}
+        last = ("final", 3) if one.final else ("hidden", 2)
+        assert set(zip(own["kind"], own["layer"], strict=True)) == {("hidden", 0), ("hidden", 1), last}
         assert set(own["policy"]) == {one.policy}
         assert {json.loads(spec)["convention"] for spec in own["spec"]} == {name}
     table = run.table("mean_cosine", "all")
@@ -164,5 +165,5 @@ def test_a_run_of_rows_answers_what_it_can(tmp_path):
     x, mask = corpus(np.random.default_rng(0), 40)
     run = write(tmp_path / "run", [x], mask, keep="rows")
     assert conventions_rows(run, ["rankme"])["value"].notna().all()
-    with pytest.raises(IsoscopeError, match="ethayarajh2019 draws points, and the run kept none of net"):
+    with pytest.raises(IsoscopeError, match="ethayarajh2019 needs points, and the run kept none of net; measure it again with --keep all"):
         conventions_rows(run, ["ethayarajh2019"])

@@ -23,6 +23,7 @@ from isoscope.store.writing import receive_cell
 from tests.cli.calling import command
 from tests.cli.calling import isoscope as call
 from tests.engine.sweeps import FEW, same
+from tests.patience import HANG_LIMIT, wait_until
 
 WORDS = ["--seq-len", 32, "--sample", 0, "--layers", 1, "--threads", 1, "-q"]
 
@@ -41,19 +42,12 @@ def cells(run):
     return list(Path(run).glob("cells/[!.]*/manifest.json"))
 
 
-def wait_for(done, seconds=120):
-    began = time.monotonic()
-    while not done():
-        assert time.monotonic() - began < seconds
-        time.sleep(0.01)
-
-
 @pytest.mark.slow
 def test_a_process_that_is_killed_is_replaced_and_its_cell_measured_by_another(berts, text, expected, tmp_path):
     killed = []
 
     def kill():
-        wait_for(lambda: cells(tmp_path / "run"))
+        wait_until(lambda: cells(tmp_path / "run"), "a finished cell")
         killed.append(workers(os.getpid())[0])
         os.kill(killed[0], signal.SIGKILL)
 
@@ -62,7 +56,7 @@ def test_a_process_that_is_killed_is_replaced_and_its_cell_measured_by_another(b
     found = isoscope.sweep(str(berts), text, tmp_path / "run", processes=2, **FEW)
     killing.join()
     assert killed
-    same(expected, found.table())
+    same(expected, found.table(policy="every"))
 
 
 class Failing:
@@ -128,12 +122,12 @@ def test_what_failed_is_listed_and_the_same_command_goes_on(small_models, texts,
 def test_two_drivers_on_one_run_give_one_table(berts, text, expected, tmp_path):
     words = command("sweep", berts, "--data", text, *WORDS, "--processes", 1, "--out", tmp_path / "run")
     both = [subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    said = [one.communicate(timeout=300)[1] for one in both]
+    said = [one.communicate(timeout=HANG_LIMIT)[1] for one in both]
     assert [one.returncode for one in both] == [0, 0], said
     results = isoscope.open(tmp_path / "run")
     keys = [one["key"] for one in results.manifests()]
     assert len(keys) == len(set(keys)) == 9  # eight checkpoints, and what they say together
-    same(expected, results.table())
+    same(expected, results.table(policy="every"))
     assert not [path for path in (tmp_path / "run" / "cells").iterdir() if path.name.startswith(".")]
 
 
@@ -164,7 +158,7 @@ def test_a_cell_that_is_damaged_on_its_way_is_not_written(small_models, texts, t
     files = {path.name: np.fromfile(path, dtype=np.uint8) for path in cell.folder.iterdir()}
     folder = tmp_path / "other" / "cells" / cell.folder.name
     folder.parent.mkdir(parents=True)
-    same(results.table(), (receive_cell(folder, files), isoscope.open(tmp_path / "other").table())[1])
+    same(results.table(policy="every"), (receive_cell(folder, files), isoscope.open(tmp_path / "other").table(policy="every"))[1])
     files["rows.parquet"][9] ^= 1
     with pytest.raises(isoscope.IsoscopeError, match=r"rows.parquet of \w+ was damaged on its way"):
         receive_cell(folder.with_name("again"), files)
@@ -184,7 +178,7 @@ def test_a_sweep_that_meets_a_damaged_checkpoint_goes_on_once_it_is_whole(berts,
     assert "berts, seed 1, step 4, was not measured" in answer.err
     bad.write_bytes(whole)
     call(*words).worked()
-    same(expected, isoscope.open(tmp_path / "run").table())
+    same(expected, isoscope.open(tmp_path / "run").table(policy="every"))
 
 
 @pytest.mark.slow
@@ -196,16 +190,16 @@ def test_killed_at_random_instants(berts, text, expected, tmp_path, instant):
     for attempt in range(6):
         process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         if attempt < 1 + instant % 2:
-            wait_for(lambda process=process: len(workers(process.pid)) == 2 or process.poll() is not None)
+            wait_until(lambda process=process: len(workers(process.pid)) == 2 or process.poll() is not None, "two workers")
             time.sleep(chance.uniform(0, 15))
             if process.poll() is None:
                 victims = workers(process.pid)
                 os.kill(process.pid if instant % 2 or not victims else chance.choice(victims), signal.SIGKILL)
-        said = process.communicate(timeout=600)[1]
+        said = process.communicate(timeout=HANG_LIMIT)[1]
         if process.returncode == 0:
             break
         assert process.returncode == -signal.SIGKILL, said
-    same(expected, isoscope.open(tmp_path / "run").table())
+    same(expected, isoscope.open(tmp_path / "run").table(policy="every"))
     assert len(Run(tmp_path / "run").cells()) == 9
 
 
@@ -216,5 +210,5 @@ def test_a_node_is_lost_at_a_random_instant(three_nodes, berts, text, expected, 
     delay = random.Random(instant).uniform(0, 20)
     timer = threading.Timer(delay, lambda: cluster.remove_node(others[instant % 2], allow_graceful=False))
     timer.start()
-    same(expected, isoscope.sweep(str(berts), text, tmp_path / "run", engine="ray", **FEW).table())
+    same(expected, isoscope.sweep(str(berts), text, tmp_path / "run", engine="ray", **FEW).table(policy="every"))
     timer.cancel()

@@ -46,7 +46,7 @@ def rows(count=40, t=5, d=D):
 
 
 def measure(module, batches, folder, **options):
-    return isoscope.measure(module, batches, folder, quiet=True, **({"sample": 64} | options)).table()
+    return isoscope.measure(module, batches, folder, quiet=True, **({"sample": 64} | options)).table(policy="every")
 
 
 def states(module, x):

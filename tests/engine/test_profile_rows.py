@@ -48,7 +48,7 @@ def sites():
         own[5, 1:] = 2 if number == 3 else 1
         found[Site("decoder", "hidden", number)] = layer(points, own)
     found |= {Site("encoder", "hidden", number): layer(base, codes) for number in range(3)}
-    return found | {Site("decoder", "final", BLOCKS): layer(base, codes)}
+    return found | {Site("decoder", "final", BLOCKS + 1): layer(base, codes)}
 
 
 def whole(table):
@@ -99,7 +99,7 @@ def test_a_stored_run_is_asked_later(sites, tmp_path):
     identity = {"weights": "w", "source": "s", "shard": [0, 1], "layers": "all"}
     run.write("0" * 24, manifest_of(identity, {"model": "m"}, {"seed": 0}, "all"), table[table["layer"].notna()], series, pack(sites).items)
     results = isoscope.open(run.path)
-    filled = results.table("bell")
+    filled = results.table("bell", "every")
     np.testing.assert_allclose(
         filled.sort_values(["stack", "policy"])["value"].to_numpy(float),
         table[table["metric"] == "bell"].sort_values(["stack", "policy"])["value"].to_numpy(float),

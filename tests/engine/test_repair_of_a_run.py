@@ -22,8 +22,8 @@ def test_whitening_from_a_run(small_models, texts, tmp_path):
     assert np.abs(centred.mean(0)).max() < 1e-5
     white = Whiten.from_run(run, layer=2, policy="body").transform(points)
     np.testing.assert_allclose(np.cov(white.T), np.eye(32), atol=1e-4)
-    final, _ = choose(states["decoder", "final", 3], sequences, "all")
-    centred = Centre.from_run(run, layer=3, kind="final").transform(final)
+    final, _ = choose(states["decoder", "final", 4], sequences, "all")
+    centred = Centre.from_run(run, layer=4, kind="final").transform(final)
     assert np.abs(centred.mean(0)).max() < 1e-5
     with pytest.raises(isoscope.IsoscopeError, match="does not hold"):
         Centre.from_run(run, model="nothing", layer=2)

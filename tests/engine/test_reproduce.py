@@ -106,7 +106,7 @@ def test_what_a_figure_needs_on_request_is_of_one_checkpoint_of_a_suite(small_mo
     rows, series = requested.on_request(results, ["hubness", "dimension_share"], Progress(quiet=True))
     assert set(rows["step"]) == {1}
     assert set(series["step"]) == {1}
-    asked = results.table("hubness").query("step == 1")
+    asked = results.table("hubness", "every").query("step == 1")
     assert rows["value"].tolist() == asked["value"].tolist()
     assert len(rows)
     assert set(series["name"]) == {"dimension_share"}

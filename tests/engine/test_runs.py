@@ -48,13 +48,13 @@ def whole(request, small_models, texts, tmp_path_factory):
     """A model's folder and the table of one pass."""
     folder = str(small_models(request.param))
     results = isoscope.measure(folder, str(texts), tmp_path_factory.mktemp("whole") / "run", quiet=True, cosine_sd=True)
-    return folder, results.table()
+    return folder, results.table(policy="every")
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 64])
 def test_any_batch_size_gives_the_same_table(whole, texts, tmp_path, batch_size):
     folder, table = whole
-    again = isoscope.measure(folder, str(texts), tmp_path / "run", quiet=True, cosine_sd=True, batch_size=batch_size).table()
+    again = isoscope.measure(folder, str(texts), tmp_path / "run", quiet=True, cosine_sd=True, batch_size=batch_size).table(policy="every")
     equal(table, again)
 
 
@@ -66,7 +66,7 @@ def test_shards_merge_to_one_pass(whole, texts, tmp_path, k):
     for i, part in enumerate(parts):
         isoscope.measure(folder, str(texts), part, quiet=True, cosine_sd=True, shard=f"{i + 1}/{k}")
     merged = isoscope.merge(parts[::-1], tmp_path / "merged")
-    equal(table, merged.table(), columns=("value", "low", "high"))
+    equal(table, merged.table(policy="every"), columns=("value", "low", "high"))
     assert merged.manifests()[0]["key"] == json.loads(table["spec"].iloc[0])["cell"]
 
 
@@ -84,9 +84,9 @@ def test_what_determines_a_cell_and_nothing_else(small_models, texts):
 
 def test_a_finished_cell_is_never_computed_again(small_models, texts, tmp_path, monkeypatch):
     folder = str(small_models("gpt2"))
-    first = isoscope.measure(folder, str(texts), tmp_path / "run", quiet=True).table()
+    first = isoscope.measure(folder, str(texts), tmp_path / "run", quiet=True).table(policy="every")
     monkeypatch.setattr(Pass, "__init__", lambda *_: pytest.fail("the model was loaded again"))
-    equal(first, isoscope.measure(folder, str(texts), tmp_path / "run", quiet=True, batch_size=2).table(), rel=0, absolute=0)
+    equal(first, isoscope.measure(folder, str(texts), tmp_path / "run", quiet=True, batch_size=2).table(policy="every"), rel=0, absolute=0)
 
 
 def test_a_half_written_cell_is_never_read(small_models, texts, tmp_path):
@@ -96,7 +96,7 @@ def test_a_half_written_cell_is_never_read(small_models, texts, tmp_path):
     (cell / "manifest.json").unlink()
     with pytest.raises(isoscope.IsoscopeError, match="no finished cell"):
         isoscope.open(tmp_path / "run")
-    assert len(isoscope.measure(folder, str(texts), tmp_path / "run", quiet=True).table()) > 100
+    assert len(isoscope.measure(folder, str(texts), tmp_path / "run", quiet=True).table(policy="every")) > 100
 
 
 STOPPED = {"batch_size": 1, "save_every": 0.0}
@@ -114,12 +114,18 @@ def stopped(folder, texts, windows, **others):
 def test_a_saved_state_goes_on_to_the_same_table(small_models, texts, tmp_path):
     """Stopped after any window: the state on disk and the cursor give the table of an uninterrupted pass, bit for bit."""
     folder = str(small_models("llama"))
-    expected = isoscope.measure(folder, str(texts), tmp_path / "whole", quiet=True, **STOPPED).table()
+    expected = isoscope.measure(folder, str(texts), tmp_path / "whole", quiet=True, **STOPPED).table(policy="every")
     for stop in (1, 4):
         run = Run(tmp_path / f"stopped{stop}")
         key, cursor, arrays = stopped(folder, texts, stop)
         run.save_partial(key, cursor, arrays.items)
-        equal(expected, isoscope.measure(folder, str(texts), run.path, quiet=True, **STOPPED).table(), rel=0, absolute=0, columns=NUMBERS)
+        equal(
+            expected,
+            isoscope.measure(folder, str(texts), run.path, quiet=True, **STOPPED).table(policy="every"),
+            rel=0,
+            absolute=0,
+            columns=NUMBERS,
+        )
         assert not list((run.path / "partial").iterdir())
 
 
@@ -127,7 +133,7 @@ def test_a_saved_state_goes_on_to_the_same_table(small_models, texts, tmp_path):
 def test_a_state_that_is_not_of_this_cell_is_not_gone_on_from(small_models, texts, tmp_path, damage, capsys):
     """One that is not as it was written, and one that is and does not fit: the cell is measured from its start, to the same table."""
     folder = str(small_models("llama"))
-    expected = isoscope.measure(folder, str(texts), tmp_path / "whole", quiet=True, **STOPPED).table()
+    expected = isoscope.measure(folder, str(texts), tmp_path / "whole", quiet=True, **STOPPED).table(policy="every")
     key, cursor, arrays = stopped(folder, texts, 2)
     if damage == "another model":
         arrays = stopped(str(small_models("bert")), texts, 2)[2]
@@ -147,25 +153,25 @@ def test_a_state_that_is_not_of_this_cell_is_not_gone_on_from(small_models, text
         path.write_bytes(raw[:-1000])
     if damage in ("a bit", "cut", "not a count"):
         assert run.load_partial(key) is None
-    equal(expected, isoscope.measure(folder, str(texts), run.path, **STOPPED).table(), rel=0, absolute=0, columns=NUMBERS)
+    equal(expected, isoscope.measure(folder, str(texts), run.path, **STOPPED).table(policy="every"), rel=0, absolute=0, columns=NUMBERS)
     said = capsys.readouterr().err
-    assert ("from the start" in said) == (damage in ("another word", "another model", "fewer points", "nothing"))
+    assert ("starting over" in said) == (damage in ("another word", "another model", "fewer points", "nothing"))
     assert not list((run.path / "partial").iterdir())
 
 
 def test_max_tokens_cuts_the_source_before_it_is_divided(small_models, texts, tmp_path):
     folder = str(small_models("bert"))  # a causal model's first tokens are duplicates only as far as a processor rounds them alike
-    whole = isoscope.measure(folder, str(texts), tmp_path / "whole", quiet=True, max_tokens=1500).table()
+    whole = isoscope.measure(folder, str(texts), tmp_path / "whole", quiet=True, max_tokens=1500).table(policy="every")
     tokens = json.loads(whole["spec"].iloc[0])["tokens"]
     assert 1500 <= tokens < 1500 + 64
     parts = [isoscope.measure(folder, str(texts), tmp_path / f"{i}", quiet=True, max_tokens=1500, shard=f"{i}/3").path for i in (1, 2, 3)]
-    equal(whole, isoscope.merge(parts, tmp_path / "merged").table())
+    equal(whole, isoscope.merge(parts, tmp_path / "merged").table(policy="every"))
 
 
 def test_a_metric_that_was_not_asked_for_is_filled_in(small_models, texts, tmp_path):
     """Rows are a cache: take one metric out of them and the table still has it, the same, without a model."""
     folder = str(small_models("gpt2"))
-    table = isoscope.measure(folder, str(texts), tmp_path / "run", quiet=True).table()
+    table = isoscope.measure(folder, str(texts), tmp_path / "run", quiet=True).table(policy="every")
     cell = Run(tmp_path / "run").cells()[0]
     rows = cell.rows()
     rows[rows["metric"] != "isoscore"].to_parquet(cell.folder / "rows.parquet", index=False)
@@ -173,7 +179,7 @@ def test_a_metric_that_was_not_asked_for_is_filled_in(small_models, texts, tmp_p
     manifest["files"]["rows.parquet"]["bytes"] = (cell.folder / "rows.parquet").stat().st_size
     manifest["tried"].remove("isoscore")
     (cell.folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
-    equal(table, isoscope.open(tmp_path / "run").table(), rel=0, absolute=0, columns=NUMBERS)
+    equal(table, isoscope.open(tmp_path / "run").table(policy="every"), rel=0, absolute=0, columns=NUMBERS)
     filled = isoscope.open(tmp_path / "run").table("isoscore", "body")
     assert set(filled["metric"]) == {"isoscore"}
     assert set(filled["policy"]) == {"body"}
@@ -186,7 +192,7 @@ def test_keep_says_what_is_stored(small_models, texts, tmp_path, keep):
     assert cell.has_statistics == (keep != "rows")
     if cell.has_statistics:
         assert all((s.sample is not None) == (keep == "all") for s in cell.statistics().values())
-    assert len(results.table("top_share")) > 10
+    assert len(results.table("top_share")) == 6  # the input table, layers 0 to 3, and the state after the final norm
 
 
 def test_fewer_than_thirty_documents_group_by_sequence(small_models, tmp_path):
@@ -201,14 +207,14 @@ def test_splits_are_parts_of_the_body(small_models, texts, tmp_path):
     """Every mark is a policy; the parts' points add up to the body's."""
     folder = str(small_models("gpt2"))
     results = isoscope.measure(folder, str(texts), tmp_path / "run", quiet=True, split=("frequency", "position"))
-    table = results.table("mean_norm").query("kind == 'hidden' and layer == 1").set_index("policy")
+    table = results.table("mean_norm", "every").query("kind == 'hidden' and layer == 1").set_index("policy")
     for mark in ("frequency", "position"):
         parts = table[table.index.str.startswith(mark)]
         assert parts["n"].sum() == table.loc["body", "n"]
         assert float((parts["value"] * parts["n"]).sum() / parts["n"].sum()) == pytest.approx(table.loc["body", "value"], rel=1e-9)
     assert {"position-1", "position-2-3", "position-32-63"} <= set(table.index)
-    plain = isoscope.measure(folder, str(texts), tmp_path / "plain", quiet=True).table()
-    split = results.table()
+    plain = isoscope.measure(folder, str(texts), tmp_path / "plain", quiet=True).table(policy="every")
+    split = results.table(policy="every")
     equal(plain, split[split["policy"].isin(["all", "no-special", "body"])])
 
 
@@ -224,7 +230,7 @@ def test_sinks_are_split_off_by_their_norm(small_models, texts, tmp_path):
     weights["transformer.wte.weight"] = weights["transformer.wte.weight"].copy()
     weights["transformer.wte.weight"][5] *= 60  # "the"
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    table = isoscope.measure(str(folder), str(texts), tmp_path / "run", quiet=True, split=("sink",), layers="0").table("mean_norm")
+    table = isoscope.measure(str(folder), str(texts), tmp_path / "run", quiet=True, split=("sink",), layers="0").table("mean_norm", "every")
     at = table.set_index("policy")
     expected = 0
     for item in open_source(str(texts)).items():
@@ -241,7 +247,9 @@ def test_killed_at_random_instants(times, small_models, texts, tmp_path):
     """kill -9 whenever it likes; then the same command gives the table of an undisturbed run."""
     folder, out = str(small_models("bert")), tmp_path / "run"
     options = {"batch_size": 1, "save_every": 0.0}
-    expected = isoscope.measure([folder, f"untrained:{folder}"], str(texts), tmp_path / "whole", quiet=True, **options).table()
+    expected = isoscope.measure([folder, f"untrained:{folder}"], str(texts), tmp_path / "whole", quiet=True, **options).table(
+        policy="every"
+    )
     code = (
         f"import isoscope; isoscope.measure({[folder, 'untrained:' + folder]!r}, {str(texts)!r}, {str(out)!r}, quiet=True, **{options!r})"
     )
@@ -258,5 +266,5 @@ def test_killed_at_random_instants(times, small_models, texts, tmp_path):
             process.send_signal(signal.SIGKILL)
             process.wait()
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
-    equal(expected, isoscope.open(out).table(), columns=NUMBERS)
+    equal(expected, isoscope.open(out).table(policy="every"), columns=NUMBERS)
     assert not [path for path in (out / "cells").iterdir() if not (path / "manifest.json").exists() and not path.name.startswith(".")]

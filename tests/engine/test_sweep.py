@@ -29,9 +29,12 @@ from isoscope.store.run import Run
 from tests.cli.calling import command
 from tests.engine.test_runs import NUMBERS
 from tests.models.suite_hub import SuiteHub, network, save, suite, training
+from tests.patience import run_process, wait_until
 
 FEW = {"seq_len": 32, "sample": 0, "layers": "1", "threads": 1}
 STEPS = [0, 2, 4]
+AHEAD = [2, 3, 3, 4, 4, 4]
+"""Downloads begun when each checkpoint is measured. Step 0 of Pythia was there before, and step 4 has the weights of step 2."""
 BERTS, PYTHIA = "org/multi-seed_{seed}-step_{step}k", "org/pythia@step{step}"
 SORTED = ["model", "seed", "step", "stack", "kind", "layer", "head", "policy", "metric"]
 FAULTS = [
@@ -79,7 +82,8 @@ def whole(served, text, tmp_path_factory):
     root, ahead, measure_model = tmp_path_factory.mktemp("whole"), [], task.measure_model
 
     def spy(*given, **more):
-        time.sleep(0.4)  # long enough to download them all
+        wait_until(lambda: len(served.weights_of()) >= AHEAD[len(ahead)] and not unfinished(root), "the next download")
+        time.sleep(0.4)  # in which a download too many would begin
         ahead.append((len(served.weights_of()), len(cached(root))))
         measure_model(*given, **more)
 
@@ -92,6 +96,10 @@ def whole(served, text, tmp_path_factory):
         results = isoscope.sweep([BERTS, PYTHIA], text, root / "run", delete=True, quiet=True, **FEW)
         said = [str(one.message) for one in warned if one.category is isoscope.IsoscopeWarning]
     return SimpleNamespace(results=results, said=said, ahead=ahead, mine=mine, root=root)
+
+
+def unfinished(root):
+    return list((root / "home").rglob("*.incomplete"))
 
 
 def cached(root):
@@ -129,8 +137,7 @@ def test_both_suites_are_measured_and_both_faults_reported(whole):
 
 
 def test_one_is_downloaded_ahead_and_only_what_was_downloaded_is_deleted(whole):
-    # Of Pythia, step 0 was there before, and the weights of step 4 are those of step 2, so that the client has them.
-    assert [weights for weights, _ in whole.ahead] == [2, 3, 3, 4, 4, 4]
+    assert [weights for weights, _ in whole.ahead] == AHEAD
     assert max(held for _, held in whole.ahead) == 3  # the user's own, the one in use and the next
     assert cached(whole.root) == ["models--org--pythia"]
     assert whole.mine.folder.exists()
@@ -138,12 +145,12 @@ def test_one_is_downloaded_ahead_and_only_what_was_downloaded_is_deleted(whole):
 
 def test_what_is_done_is_neither_measured_nor_downloaded_again(whole, hub, text, monkeypatch):
     monkeypatch.setattr(Pass, "__init__", lambda *_: pytest.fail("a model was loaded again"))
-    table = whole.results.table()
+    table = whole.results.table(policy="every")
     with pytest.warns(isoscope.IsoscopeWarning) as warned:
         again = isoscope.sweep([BERTS, PYTHIA], text, whole.results.path, quiet=True, **FEW)
     assert [str(one.message) for one in warned] == FAULTS
     assert not hub.fetched()
-    same(table, again.table())
+    same(table, again.table(policy="every"))
 
 
 def test_interrupted_in_the_middle_it_goes_on_to_the_same_table(whole, hub, text, tmp_path, monkeypatch):
@@ -165,7 +172,7 @@ def test_interrupted_in_the_middle_it_goes_on_to_the_same_table(whole, hub, text
     assert seen == [0, 2, 2]
     assert not any(done in path for path in hub.weights_of())
     assert cached(tmp_path) == []
-    same(measured(results.table()), measured(whole.results.table()).query("model == 'org/pythia' and step < 4"))
+    same(measured(results.table(policy="every")), measured(whole.results.table(policy="every")).query("model == 'org/pythia' and step < 4"))
 
 
 def test_two_processes_give_the_table_of_one_and_leave_out_the_same(berts, text, tmp_path):
@@ -183,7 +190,7 @@ def test_two_processes_give_the_table_of_one_and_leave_out_the_same(berts, text,
     assert places(found[2], "suite") == [(-1, 0), (-1, 2), (-1, 3)]
     assert said[1] == said[2]
     assert len(said[1]) == 1
-    same(found[1].table(), found[2].table())
+    same(found[1].table(policy="every"), found[2].table(policy="every"))
     assert not multiprocessing.active_children()
 
 
@@ -226,33 +233,32 @@ def test_killed_in_the_middle_it_goes_on_to_the_same_table(whole, hub, text, tmp
     assert (len(others) >= 2) is (processes == 2)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    began = time.monotonic()
-    while any(Path(f"/proc/{pid}").exists() for pid in others):
-        assert time.monotonic() - began < 30
-        time.sleep(0.05)
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in others), "the workers to end with their driver")
     done = {cell.manifest["columns"]["revision"] for cell in Run(tmp_path / "run").cells()}
     assert 2 <= len(done) < 6
     hub.requests.clear()
-    ended = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=600)
+    ended = run_process(words, env=environment)
     assert ended.returncode == 1, ended.stderr
     assert [line for line in ended.stderr.splitlines() if "note:" in line] == [f"isoscope: note: {fault}" for fault in FAULTS]
     assert f"{len(done)} of 6 checkpoints are measured already." in ended.stderr
     assert not any(commit in path for path in hub.weights_of() for commit in done)
     assert cached(tmp_path) == []
-    same(measured(isoscope.open(tmp_path / "run").table()), measured(whole.results.table()))
+    same(measured(isoscope.open(tmp_path / "run").table(policy="every")), measured(whole.results.table(policy="every")))
 
 
 def test_each_checkpoint_of_a_folder_is_measured_as_it_would_be_alone(berts, whole, text, tmp_path, monkeypatch):
     results = isoscope.sweep(str(berts), text, tmp_path / "run", seeds="0", quiet=True, **FEW)
-    table = results.table()
+    table = results.table(policy="every")
     assert places(results, "berts") == [(0, 0), (0, 2)]
     assert json.loads((tmp_path / "run" / "audit.json").read_text())["suites"]["berts"]["faults"] == []
-    alone = isoscope.measure(str(berts / "seed-0" / "step-2"), text, tmp_path / "alone", quiet=True, taps="hidden,attention", **FEW).table()
+    alone = isoscope.measure(str(berts / "seed-0" / "step-2"), text, tmp_path / "alone", quiet=True, taps="hidden,attention", **FEW).table(
+        policy="every"
+    )
     same(measured(table).query("step == 2").assign(model="", seed=0, step=0), alone.assign(model="", seed=0, step=0))
-    hub = measured(whole.results.table()).query("model == 'org/multi' and seed == 0")
+    hub = measured(whole.results.table(policy="every")).query("model == 'org/multi' and seed == 0")
     same(measured(table).assign(model=""), hub.assign(model="", step=hub["step"] // 1000))
     monkeypatch.setattr(Pass, "__init__", lambda *_: pytest.fail("a model was loaded again"))
-    same(table, isoscope.sweep(str(berts), text, tmp_path / "run", seeds="0", quiet=True, **FEW).table())
+    same(table, isoscope.sweep(str(berts), text, tmp_path / "run", seeds="0", quiet=True, **FEW).table(policy="every"))
 
 
 def test_bad_checkpoints_are_named_and_stop_nothing(berts, text, tmp_path):

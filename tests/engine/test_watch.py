@@ -29,7 +29,7 @@ def test_a_watched_training_is_bit_for_bit_the_training_without(tmp_path):
         (name, part.training) for name, part in alone.named_modules()
     ]
     assert all(torch.equal(p.grad, q.grad) for p, q in zip(model.parameters(), alone.parameters(), strict=True))
-    assert set(w.results().table()["step"]) == {0, 3, 6, 8}
+    assert set(w.results().table(policy="every")["step"]) == {0, 3, 6, 8}
     assert not any(part._forward_hooks or part._forward_pre_hooks for part in model.modules())
     assert not optimizer._optimizer_step_pre_hooks
 
@@ -49,11 +49,11 @@ def test_a_watched_step_is_what_measure_measures(tmp_path):
     probe = batches()[:2]
     with isoscope.watch(model, every=4, data=probe, out=tmp_path / "run", name="mine", seed=7) as w:
         train(model, optimizer, batches(4), w)
-    found = w.results().table()
+    found = w.results().table(policy="every")
     found = found[found["step"].eq(4) & found["metric"].isin([*OF_STATES, *OF_ATTENTION])]
     whole = isoscope.measure(model, probe, tmp_path / "whole", name="mine", taps="hidden,attention", sample=1024, quiet=True)
     where = ["stack", "kind", "layer", "head", "policy", "metric"]
-    both = found.merge(whole.table(), on=where, suffixes=("", "_whole"))
+    both = found.merge(whole.table(policy="every"), on=where, suffixes=("", "_whole"))
     assert len(both) == len(found) > 100
     for column in ("value", "low", "high", "n", "d", "null"):
         assert np.array_equal(both[column].to_numpy(float), both[f"{column}_whole"].to_numpy(float), equal_nan=True), column
@@ -68,13 +68,13 @@ def test_the_page_can_be_made_while_training_runs(tmp_path):
     with isoscope.watch(model, every=4, data=batches()[0], out=tmp_path / "run", optimizer=optimizer, taps="hidden") as w:
         train(model, optimizer, batches(5), w)
         run = isoscope.open(tmp_path / "run")
-        table = run.table()
+        table = run.table(policy="every")
         assert set(table["step"]) == {0, 4}
         few = table[table["metric"].isin(["mean_cosine", "training_loss"])].reset_index(drop=True)
         page = write_report(few, run.series(), run.manifests(), tmp_path / "page.html").read_text("utf-8")
         assert "Network" in page
         assert "training_loss" in page
-    assert set(isoscope.open(tmp_path / "run").table()["step"]) == {0, 4, 5}
+    assert set(isoscope.open(tmp_path / "run").table(policy="every")["step"]) == {0, 4, 5}
 
 
 def test_what_is_kept_answers_other_questions(tmp_path):
@@ -93,7 +93,7 @@ def test_a_resumed_training_goes_on_in_its_run(tmp_path):
     for start in (0, 4):
         with isoscope.watch(model, every=2, data=batches()[0], out=tmp_path / "run", optimizer=optimizer, start=start) as w:
             train(model, optimizer, batches(4), w)
-    table = w.results().table()
+    table = w.results().table(policy="every")
     assert sorted(set(table["step"])) == [0, 2, 4, 6, 8]
     assert table[table["metric"].eq("training_loss")]["step"].tolist() == [2, 4, 6, 8]
     assert not table.duplicated(["step", "stack", "kind", "layer", "head", "policy", "metric"]).any()
@@ -104,7 +104,7 @@ def test_a_loop_may_count_by_more_than_one(tmp_path):
     with isoscope.watch(model, every=10, data=batches()[0], out=tmp_path / "run", taps="hidden", start=4) as w:
         for step in (7, 11, 14, 18, 33, 35):
             w.step(step=step)
-    assert sorted(set(w.results().table()["step"])) == [4, 11, 33, 35]
+    assert sorted(set(w.results().table(policy="every")["step"])) == [4, 11, 33, 35]
 
 
 def test_a_training_is_not_stopped_by_what_cannot_be_measured(tmp_path):
@@ -136,7 +136,7 @@ def test_a_module_without_attention_is_watched_without(tmp_path):
         isoscope.watch(Plain(), data=torch.randn(64, D), out=tmp_path / "run") as w,
     ):
         pass
-    assert set(w.results().table()["kind"]) == {"hidden"}
+    assert set(w.results().table(policy="every")["kind"]) == {"hidden"}
     with isoscope.watch(Plain(), data=torch.randn(64, D), out=tmp_path / "silent", taps="hidden"):
         pass
     with (

@@ -37,7 +37,7 @@ import isoscope
 from isoscope.report import write_figures, write_report
 from pathlib import Path
 results = isoscope.open({str(run)!r})
-table, series = results.table(), results.series()
+table, series = results.table(policy="every"), results.series()
 write_report(table, series, results.manifests(), Path({str(tmp_path / "page.html")!r}))
 print(len(write_figures(table, series, Path({str(tmp_path / "figures")!r}), formats=("svg",))))
 import numpy as np

@@ -3,12 +3,12 @@
 import importlib.util
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.patience import run_process
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -26,9 +26,7 @@ def module(path):
 def test_made_pages_are_what_would_be_made():
     # in a process of its own, so that no plugin or terminal of this one shows
     env = {name: value for name, value in os.environ.items() if name != "ISOSCOPE_PLUGINS"} | {"COLUMNS": "60"}
-    done = subprocess.run(
-        [sys.executable, ROOT / "tools" / "make_docs.py", "--check"], env=env, capture_output=True, text=True, timeout=120
-    )
+    done = run_process([sys.executable, ROOT / "tools" / "make_docs.py", "--check"], env=env)
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
 
 
@@ -111,7 +109,7 @@ def test_the_metric_of_the_readme_keeps_its_contract(tmp_path):
     program = "from isoscope.metrics import registry; from isoscope.testing import check_metric as c; m = registry['mean_sign']; c(m); "
     program += "print(float(m([[1.0, -2.0, 3.0, 1.0], [1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 1.0, 1.0], [1.0, 0.0, 0.0, 0.0]])))"
     env = os.environ | {"ISOSCOPE_PLUGINS": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=120)
+    done = run_process([sys.executable, "-c", program], env=env)
     assert (done.returncode, done.stdout.strip()) == (0, "0.5"), done.stderr
 
 

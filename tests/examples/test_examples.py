@@ -8,12 +8,12 @@ import os
 import re
 import runpy
 import shutil
-import subprocess
 import sys
 import types
 from pathlib import Path
 
 import pytest
+from tests.patience import run_process
 
 import isoscope
 
@@ -25,7 +25,7 @@ def run(name, folder, *words):
     """The lines that an example prints when it is run in `folder`."""
     env = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(EXAMPLES / f"{name}.py"), *map(str, words)]
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=600)
+    done = run_process(command, cwd=folder, env=env)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -74,7 +74,7 @@ def test_measure_model(tmp_path):
 def test_shards(tmp_path):
     counts, apart, key = run("shards", tmp_path)
     one, three, both = (int(number) for number in re.findall(r"\d+", counts))
-    assert one == three >= both > 100
+    assert one == three >= both > 50
     assert float(apart.split()[-1]) < 1e-6
     assert key.endswith("True")
 
@@ -126,7 +126,7 @@ def test_measure_module(tmp_path):
         ("hidden", "1"),
         ("hidden", "2"),
         ("hidden", "3"),
-        ("final", "3"),
+        ("final", "4"),
     ]
     assert {n for _, _, n, *_ in rows} == {"3200"}
     assert abs(float(rows[0][3])) < 0.03  # words that are drawn at random, of a table that is

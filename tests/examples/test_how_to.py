@@ -4,13 +4,13 @@ import importlib.util
 import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.cli.calling import isoscope
+from tests.patience import run_process
 
 ROOT = Path(__file__).parents[2]
 
@@ -86,7 +86,7 @@ def carry_out(kind, text, names, plugins):
     """In this process, as that is quick; what reads plugins in one of its own, as they are found when isoscope is imported."""
     if plugins:
         words = [sys.executable, "-m", *shlex.split(text)] if kind == "command" else [sys.executable, "-c", text]
-        ended = subprocess.run(words, env=os.environ | plugins, capture_output=True, text=True, timeout=300)
+        ended = run_process(words, env=os.environ | plugins)
         assert ended.returncode == 0, (text, ended.stderr)
     elif kind == "command":
         isoscope(*shlex.split(text)[1:]).worked()

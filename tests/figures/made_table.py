@@ -90,14 +90,14 @@ def made_table(
             who |= {} if trained else {"seed": 0}
             for kind in ("input_embedding", "output_embedding"):
                 rows += site_rows(who | {"kind": kind}, 0.1, d, 5000, trained, "all")
-            sites = [("hidden", layer) for layer in range(depth + 1)] + [("final", depth)]
+            sites = [("hidden", layer) for layer in range(depth + 1)] + [("final", depth + 1)]
             for kind, layer in sites:
                 for policy in POLICIES:
                     site = who | {"kind": kind, "layer": layer}
                     moved = (0.8 if kind == "final" else 1) * (0.7 if stack == "decoder" else 1)
-                    rows += site_rows(site, layer / depth * moved, d, 20_000, trained, policy)
-                    top = metrics_at(layer / depth, d, 20_000, trained, policy)["top_share"][0]
-                    points += series_rows(site, layer / depth, d, top, policy)
+                    rows += site_rows(site, min(layer, depth) / depth * moved, d, 20_000, trained, policy)
+                    top = metrics_at(min(layer, depth) / depth, d, 20_000, trained, policy)["top_share"][0]
+                    points += series_rows(site, min(layer, depth) / depth, d, top, policy)
     return tidy(rows, TABLE_COLUMNS), tidy(points, SERIES_COLUMNS)
 
 
@@ -144,6 +144,7 @@ def made_zoo(names: list[str] | None = None) -> pd.DataFrame:
                         numbers = {"mean_cosine": (value, 0.03), "drift_norm": (float(norm[layer]) * (1 - 0.05 * k), 0.4)}
                         numbers |= {"drift_ratio": (value * float(rng.uniform(0.8, 1)), 0.02)}
                         for metric, (number, half) in numbers.items():
-                            site = who | {"kind": kind, "layer": layer, "policy": policy, "metric": metric, "value": number}
+                            at = layer + (kind == "final")
+                            site = who | {"kind": kind, "layer": at, "policy": policy, "metric": metric, "value": number}
                             rows.append(site | {"low": number - half, "high": number + half, "n": 20_000, "d": d, "null": 0.0})
     return tidy(rows, TABLE_COLUMNS)

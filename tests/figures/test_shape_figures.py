@@ -29,7 +29,7 @@ def made() -> tuple[pd.DataFrame, pd.DataFrame]:
     for model, (stack, layers) in MODELS.items():
         for policy in ("all", "body"):
             who = {"model": model, "revision": "main", "modality": "text", "family": stack, "stack": stack, "policy": policy}
-            for kind, layer in [*(("hidden", layer) for layer in range(layers + 1)), ("final", layers)]:
+            for kind, layer in [*(("hidden", layer) for layer in range(layers + 1)), ("final", layers + 1)]:
                 at = who | {"kind": kind, "layer": layer}
                 for metric in NUMBERS:
                     value = float(rng.uniform(0.1, 0.9))

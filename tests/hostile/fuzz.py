@@ -3,7 +3,8 @@
     python -m tests.hostile.fuzz --seconds 300 --seed 1
     python -m tests.hostile.fuzz --case config:1234
 
-A case is a target and a number, and can be run again by them. A find is an exception that is no IsoscopeError, a process that dies,
+A case is a target and a number, and can be run again by them. A find is an exception that is no IsoscopeError, a command that ends
+otherwise than with 0 or with 2 and a sentence, a refusal behind which a line of isoscope's failed by accident, a process that dies,
 more than `PATIENCE` seconds of work, or more than `GROWTH` bytes beyond what the process had taken before.
 """
 
@@ -22,6 +23,7 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
+from tests.hostile.commands import hidden_bug
 from tests.hostile.targets import TARGETS
 
 PATIENCE = 20
@@ -63,7 +65,7 @@ def one_case(target: str, number: int, seeds: Path) -> str:
             NAMED[target](seeds, Path(work), chance)
             return "answered"
         except IsoscopeError as error:
-            return "refused" if str(error) else "an error without a word"
+            return hidden_bug(error) or ("refused" if str(error) else "an error without a word")
         except OSError as error:  # the command line makes a sentence of these
             return "refused" if error.errno and error.filename else _told(error)
         except BaseException as error:
@@ -75,7 +77,7 @@ def _told(error: BaseException) -> str:
         *traceback.extract_tb(error.__traceback__)
     ]
     last = frames[-1]
-    return f"{type(error).__name__}: {str(error)[:200]!r} at {last.filename.rpartition('isoscope/')[2]}:{last.lineno}"
+    return f"{type(error).__name__}: {str(error)[:400]!r} at {last.filename.rpartition('isoscope/')[2]}:{last.lineno}"
 
 
 def _worker(pipe, seeds: str) -> None:

@@ -158,8 +158,8 @@ def _whisper() -> dict:
     return {"dims": dims, "model_state_dict": state}
 
 
-def write_gguf(path: Path) -> None:
-    """A Llama of one block."""
+def write_gguf(path: Path, *, bos: int | None = 1, eos: int | None = 2, **settings: bool) -> None:
+    """A Llama of one block; `settings` are of its tokenizer, such as add_bos_token."""
     import gguf
 
     writer = gguf.GGUFWriter(path, "llama")
@@ -177,8 +177,12 @@ def write_gguf(path: Path) -> None:
     writer.add_token_list([token.encode() for token in tokens])
     writer.add_token_scores([0.0] * len(tokens))
     writer.add_token_types([2, 3, 3, *([6] * 4), *([1] * (len(tokens) - 7))])
-    writer.add_bos_token_id(1)
-    writer.add_eos_token_id(2)
+    if bos is not None:
+        writer.add_bos_token_id(bos)
+    if eos is not None:
+        writer.add_eos_token_id(eos)
+    for name, value in settings.items():
+        writer.add_bool(f"tokenizer.ggml.{name}", value)
     chance = np.random.default_rng(2)
 
     def add(name: str, *shape: int) -> None:

@@ -19,6 +19,7 @@ from isoscope.models.load import is_trusted, load
 from isoscope.models.reference import read_config, resolve
 from tests.cli.calling import isoscope
 from tests.hostile.seeds import write_gguf
+from tests.patience import WORK_LIMIT
 
 
 class Marker:
@@ -45,12 +46,12 @@ def model(small_models, tmp_path):
 
 
 def refused(call, *pieces):
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(IsoscopeError) as error:
         call()
     said = str(error.value)
     assert "\n" not in said
-    assert time.monotonic() - started < 20
+    assert time.process_time() - started < WORK_LIMIT
     for piece in pieces:
         assert piece in said, said
 

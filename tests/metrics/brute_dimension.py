@@ -69,8 +69,8 @@ def levina_bickel(r, k=20):
 
 
 def brute_dimensions(x):
-    """Name → value for the points x (n, d), as float32 keeps them."""
-    seen = np.asarray(x).astype(np.float32).astype(np.float64)
+    """Name → value for the points x (n, d), in the precision that they have."""
+    seen = np.asarray(x).astype(np.float64)
     points = distinct(seen)
     names = ("two_nn", "two_nn_razzhigaev", "two_nn_mle", "two_nn_batches", "gride", "levina_bickel")
     if len(points) < 10:

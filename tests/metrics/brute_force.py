@@ -10,7 +10,7 @@ NAN = float("nan")
 
 
 def pairs(u):
-    """The cosines of all ordered pairs i ≠ j of unit vectors."""
+    """The products uᵢ·uⱼ of all ordered pairs i ≠ j; of unit vectors these are cosines."""
     return (u @ u.T)[~np.eye(len(u), dtype=bool)]
 
 
@@ -90,7 +90,7 @@ def brute_force(x):
     """Name → value for the points x (n, d), each row an item of its own."""
     x = np.asarray(x, dtype=np.float64)
     n, d = x.shape
-    u, seen = directions(x), x.astype(np.float32).astype(np.float64)
+    u, seen = directions(x), x.astype(np.float64)
     norms = np.sqrt((x * x).sum(1))
     cosines, size = pairs(u), min(n - 1, d)
     mean = x.mean(0)
@@ -105,8 +105,8 @@ def brute_force(x):
         "between_cosine": cosines.mean(),
         "within_cosine": NAN,
         "mean_norm": norms.mean(),
-        "drift_norm": np.sqrt((mean * mean).sum()),
-        "drift_ratio": (mean * mean).sum() / (norms**2).mean(),
+        "drift_norm": np.sqrt(max(pairs(x).mean(), 0.0)),
+        "drift_ratio": max(pairs(x).mean(), 0.0) / (norms**2).mean(),
         "centred_cosine": pairs(directions(seen - seen.mean(0))).mean(),
         "isotropy_score": isotropy(cosines.mean(), d),
         "top_share": variances[0] / variances.sum(),

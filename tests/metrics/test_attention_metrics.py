@@ -118,6 +118,16 @@ def test_nulls_are_those_of_uniform_rows():
     assert m.qk_cosine(cloud).null_sd == pytest.approx(8**-0.5)
 
 
+def test_a_sliding_window_hides_the_first_position_from_the_null_of_sinks():
+    """Of 20 rows that see 4 positions each, only the first four see position 0; uniform rows give it (1 + 1/2 + 1/3 + 1/4)/20."""
+    g = torch.Generator().manual_seed(1)
+    query, key = torch.randn(4, 1, 20, 8, generator=g), torch.ones(4, 1, 20, 8)
+    window = torch.ones(20, 20).tril().bool() & ~torch.ones(20, 20).tril(-4).bool()
+    found = m.sink_mass(measured(query, key, 1.0, window)[0])
+    assert found.null == pytest.approx((1 + 1 / 2 + 1 / 3 + 1 / 4) / 20)
+    assert found == pytest.approx(found.null, rel=1e-5)
+
+
 @pytest.mark.parametrize(("sd", "share"), [(1, 0.92), (2, 0.71), (4, 0.34), (8, 0.13)])
 def test_isotropic_queries_can_be_as_sharp_as_one_likes(sd, share):
     g = torch.Generator().manual_seed(sd)
@@ -166,7 +176,7 @@ def test_intervals_cover_what_they_should():
     def drawn(b):
         level = rng.standard_normal(b)
         rows = {name: np.full((b, 1, 4), 0.5) for name in ("maximum", "minimum", "mean", "sd", "first")}
-        rows |= {"open": np.full((b, 1, 4), 9), "received": np.ones((b, 1, 9))}
+        rows |= {"open": np.full((b, 1, 4), 9), "sees_first": np.ones((b, 1, 4), dtype=bool), "received": np.ones((b, 1, 9))}
         rows["entropy"] = (1.5 + 0.2 * level[:, None] + 0.02 * rng.standard_normal((b, 4)))[:, None]
         statistics = AttentionStatistics(1, 8, NAMES)
         statistics.update(rows, np.full((b, 4), 2, dtype=np.int16), rng.integers(0, 64, b))

@@ -213,7 +213,7 @@ def test_whole_batches_of_4096():
 def test_scales_are_gride_at_each():
     x = manifold(300)
     m, d, distance = gride_scales(x)
-    r = sorted_distances(x.astype(np.float32))
+    r = sorted_distances(x)
     assert m.tolist() == [1, 2, 4, 8, 16, 32, 64]
     assert d == pytest.approx([gride(r, int(i)) for i in m], rel=1e-6)
     assert d[0] == pytest.approx(mle(r), rel=1e-9)

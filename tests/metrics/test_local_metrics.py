@@ -122,7 +122,7 @@ def test_duplicates_are_left_out_and_said(metric):
     x = made().astype(np.float32)
     twice = metric(np.concatenate([x, x[:50]]))
     assert float(twice) == pytest.approx(float(metric(x)), rel=0.1, abs=0.02)
-    assert "50 duplicates left out" in twice.note
+    assert "duplicates left out" in twice.note
     assert twice.n == 300
 
 

@@ -1,8 +1,9 @@
 """A metric is one file: in a folder of the user's own it is found, measured and checked like any other."""
 
 import os
-import subprocess
 import sys
+
+from tests.patience import run_process
 
 METRIC = '''
 """The largest coordinate of the mean."""
@@ -42,7 +43,7 @@ print(float(found(np.array([[1.0, -5.0], [3.0, -1.0], [2.0, 0.0]]))))
 
 def run(folder, program):
     env = os.environ | {"ISOSCOPE_PLUGINS": str(folder)}
-    return subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=60)
+    return run_process([sys.executable, "-c", program], env=env)
 
 
 def test_one_file_is_enough(tmp_path):

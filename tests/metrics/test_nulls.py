@@ -58,11 +58,10 @@ def test_nulls_of_neighbours(name):
 
 @pytest.mark.parametrize("name", CLOSED)
 def test_closed_nulls(drawn, name):
-    _, d, found = drawn
+    _, _, found = drawn
     values, null = np.array(found[name]), np.mean([number.null for number in found[name]])
     null_sd = np.mean([number.null_sd for number in found[name]])
-    # ‖x̄‖ lies below the root of its mean square by a part of 1/(4d), and so does the sd of a cosine.
-    lower = null / (4 * d) if name == "drift_norm" else null_sd**2 / (2 * null) if name == "cosine_sd" else 0.0
+    lower = null_sd**2 / (2 * null) if name == "cosine_sd" else 0.0  # the root of a mean lies above the mean of the roots
     assert values.mean() == pytest.approx(null - lower, abs=4 * values.std() / DRAWS**0.5)
     assert values.std() == pytest.approx(null_sd, rel=0.2)
 

@@ -28,7 +28,7 @@ OWN = ("isoscope text, causal", "isoscope text, masked", "isoscope images", "iso
 NAMES = {title.replace("_", " "): tuple(names.split()) for names, titles in LINEAR.items() for title in titles.split()}
 NAMES |= dict.fromkeys(OWN, ("query", "key"))
 """The projections of queries and keys, the last part of their paths; q_proj and k_proj where nothing else is said."""
-NORMED = {"Qwen3", "OLMo 2", "Swin v2"}
+NORMED = {"Qwen3", "Gemma 3", "OLMo 2", "Swin v2"}
 """Queries and keys are normalised behind the projection."""
 SPLIT = {
     "ModernBERT": lambda y, h: y.unflatten(-1, (3, h, -1)).unbind(-3)[:2],
@@ -52,7 +52,7 @@ class Reference:
     site: tuple
     scores: torch.Tensor  # (b, h, t, s), float64
     weights: torch.Tensor  # (b, h, t, s), as the model computed them
-    query: torch.Tensor | None = None  # (b, h, t, e), before rotary
+    query: torch.Tensor | None = None  # (b, h, t, e), after a norm of queries and before rotary
     key: torch.Tensor | None = None
     mean_query: torch.Tensor | None = None  # (h, e), from the mean of what the projection is given, of rows that see something
     mean_key: torch.Tensor | None = None
@@ -158,9 +158,9 @@ def _project(small, module, side, x, heads):
 
 
 def _finish(small, attention, side, y):
-    """(b, h, t, e) what the architecture does to queries and keys before rotary, if anything."""
+    """(b, h, t, e) what the architecture does to queries and keys between the projection and rotary, such as a norm."""
     e = y.shape[-1]
-    if small.title == "Qwen3":
+    if small.title in ("Qwen3", "Gemma 3"):
         y = copy.deepcopy((attention.q_norm, attention.k_norm)[side]).double()(y)
     elif small.title == "OLMo 2":
         y = copy.deepcopy((attention.q_norm, attention.k_norm)[side]).double()(y.flatten(-2)).unflatten(-1, (-1, e))

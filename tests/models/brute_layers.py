@@ -43,7 +43,7 @@ def hidden_states(loaded, sequences):
                     found.setdefault((name, "hidden", layer), []).append(state[0].double().numpy())
                 found.setdefault((name, "hidden", depth), []).append(before[0].double().numpy())
                 if not torch.equal(before, after):
-                    found.setdefault((name, "final", depth), []).append(after[0].double().numpy())
+                    found.setdefault((name, "final", depth + 1), []).append(after[0].double().numpy())
     for handle in handles:
         handle.remove()
     return found
@@ -76,13 +76,16 @@ def brute(points, items):
     raw = np.linalg.svd(points, compute_uv=False)
     q = raw / raw.sum() + 1e-7
     squares = (points**2).sum(1)
+    total = points.sum(0)
+    own = sum(float((points[items == item].sum(0) ** 2).sum()) for item in dict.fromkeys(items))
+    square = max((total @ total - own) / (n**2 - pairs), 0.0)  # ‖mean‖² from pairs of different items
     return {
         "mean_cosine": (s @ s - n) / (n * (n - 1)),
         "between_cosine": (s @ s - within) / (n**2 - pairs),
         "within_cosine": (within - n) / (pairs - n) if pairs > n else np.nan,
         "mean_norm": np.sqrt(squares).mean(),
-        "drift_norm": np.linalg.norm(points.mean(0)),
-        "drift_ratio": (points.mean(0) ** 2).sum() / squares.mean(),
+        "drift_norm": square**0.5,
+        "drift_ratio": square / squares.mean(),
         "top_share": values[0] / values.sum(),
         "top_share_linear": sigma[0] / sigma.sum(),
         "effective_rank": np.exp(-(p[p > 0] * np.log(p[p > 0])).sum()),

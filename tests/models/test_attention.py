@@ -24,7 +24,7 @@ from tests.models.zoo import ZOO, build
 BY_TITLE = {small.title: small for small in ZOO}
 WITHOUT = tuple(title for family in families() for title in family.without_attention)
 ATTENDING = [title for title in BY_TITLE if title not in WITHOUT]
-ROTARY = {"ModernBERT", "GPT-J", "GPT-NeoX (Pythia)", "Llama", "Falcon", "Qwen2", "Qwen3", "Gemma", "Gemma 2", "OLMo", "OLMo 2"}
+ROTARY = {"ModernBERT", "GPT-J", "GPT-NeoX (Pythia)", "Llama", "Falcon", "Qwen2", "Qwen3", "Gemma", "Gemma 2", "Gemma 3", "OLMo", "OLMo 2"}
 ROTARY |= {"isoscope text, causal", "isoscope speech"}
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 """Of Swin v2, which takes 200 from the scores between windows: about a mean of −100 float32 has fewer digits."""
@@ -135,7 +135,7 @@ def test_what_the_small_models_show(seen):
     assert turned == ROTARY
     assert all(call.plain_key is not call.key for title in ROTARY for call in seen(title)[0])
     assert all(call.plain_key is call.key for title in set(ATTENDING) - ROTARY for call in seen(title)[0])
-    for title in ("Llama", "Falcon", "Qwen2", "Qwen3", "Gemma", "Gemma 2", "OLMo", "OLMo 2"):
+    for title in ("Llama", "Falcon", "Qwen2", "Qwen3", "Gemma", "Gemma 2", "Gemma 3", "OLMo", "OLMo 2"):
         assert [(call.query.shape[1], call.key.shape[1]) for call in seen(title)[0]] == [(4, 2)] * 3
     for title in ("BERT", "T5", "BART", "DeBERTa-v2", "CharacterBERT", "GPT-2", "Falcon", "GPT-J"):
         opened = seen(title)[2][0].open
@@ -483,7 +483,7 @@ def test_keys_that_no_position_has_are_refused(no_fast_path):
     tap = Tap({"encoder": Stack(model)}, lambda site, state: None)
     tap.begin()
     watched = AttentionTap(tap.running, lambda call: None)
-    with torch.inference_mode(), tap.attached(), watched, pytest.raises(IsoscopeError, match="put in keys that no position has"):
+    with pytest.raises(IsoscopeError, match="put in keys that no position has"), torch.inference_mode(), tap.attached(), watched:
         model(torch.randn(2, 9, 12))
 
 

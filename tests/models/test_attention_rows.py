@@ -46,13 +46,14 @@ def brute(call, counted=None, rows=None):
     seen = seen & (scores > -4000)
     seen = seen if counted is None else seen & counted[:, None, :, None]
     rows = range(t) if rows is None else rows.tolist()
-    names = ("entropy", "maximum", "minimum", "median", "open", "mean", "sd", "first", "low", "high")
+    names = ("entropy", "maximum", "minimum", "median", "open", "mean", "sd", "first", "sees_first", "low", "high")
     found = {name: np.full((b, h, len(rows)), np.nan) for name in names}
     received, histogram = np.zeros((b, h, s)), np.zeros((h, len(EDGES) - 1))
     for i, j, r in np.ndindex(b, h, len(rows)):
         mask = seen[i, j, rows[r]].numpy()
         x = scores[i, j, rows[r]].numpy()
         found["open"][i, j, r] = mask.sum()
+        found["sees_first"][i, j, r] = mask[0]
         if not mask.any():
             continue
         p = np.where(mask, np.exp(x - x[mask].max()), 0.0)
@@ -61,7 +62,7 @@ def brute(call, counted=None, rows=None):
         received[i, j] += p
         histogram[j] += np.histogram(x[mask].astype(np.float32), EDGES)[0]
         row = (-(q * np.log(np.maximum(q, 1e-300))).sum(), q.max(), q.min(), np.median(q), mask.sum(), x[mask].mean(), x[mask].std())
-        for name, value in zip(names, (*row, p[0], x[mask].min(), x[mask].max()), strict=True):
+        for name, value in zip(names, (*row, p[0], mask[0], x[mask].min(), x[mask].max()), strict=True):
             found[name][i, j, r] = value
     return found | {"received": received, "histogram": histogram}
 

@@ -37,7 +37,7 @@ def expected_sites(text):
         stack, _, rest = part.partition(":")
         blocks, _, final = rest.partition("+")
         found += [(stack, "hidden", layer) for layer in range(int(blocks) + 1)]
-        found += [(stack, "final", int(blocks))] if final else []
+        found += [(stack, "final", int(blocks) + 1)] if final else []
     return found
 
 
@@ -136,7 +136,9 @@ def test_each_layer_of_every_architecture(title, loaded_of, data, tmp_path):
     assert loaded.family.name == small.family
     source = data[loaded.family.source]
     options = {"seq_len": 48} if loaded.family.source == "text" else {}
-    table = isoscope.measure(str(loaded.reference.folder), source, tmp_path / "run", quiet=True, batch_size=3, **options).table()
+    table = isoscope.measure(str(loaded.reference.folder), source, tmp_path / "run", quiet=True, batch_size=3, **options).table(
+        policy="every"
+    )
     hidden = table[table["kind"].isin(["hidden", "final"]) & table["layer"].notna()]  # a profile is of no layer
     sites = list(dict.fromkeys(zip(hidden["stack"], hidden["kind"], hidden["layer"], strict=True)))
     assert sorted(sites) == sorted(expected_sites(small.sites))

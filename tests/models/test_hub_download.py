@@ -5,7 +5,6 @@ import json
 import os
 import resource
 import shutil
-import subprocess
 import sys
 
 import pytest
@@ -15,6 +14,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.models.reference import resolve
 from tests.cli.calling import process
 from tests.models.loopback_hub import LoopbackHub, hub  # noqa: F401
+from tests.patience import run_process
 
 WEIGHTS = 300_000
 
@@ -78,11 +78,11 @@ def test_the_environment_of_a_process_is_heeded(hub, tmp_path):  # noqa: F811
     )
     shown = {**os.environ, **hub.environment(tmp_path / "home"), "HF_TOKEN": "hf_known", "HF_HUB_CACHE": str(tmp_path / "cache")}
     shown = {name: value for name, value in shown.items() if value is not None}
-    ended = subprocess.run([sys.executable, "-c", code], env=shown, capture_output=True, text=True, timeout=60)
+    ended = run_process([sys.executable, "-c", code], env=shown)
     assert ended.stdout.startswith(str(tmp_path / "cache")), ended.stderr
     assert {seen.token for seen in hub.requests} == {"hf_known"}
     hub.requests.clear()
-    offline = subprocess.run([sys.executable, "-c", code], env=shown | {"HF_HUB_OFFLINE": "1"}, capture_output=True, text=True, timeout=60)
+    offline = run_process([sys.executable, "-c", code], env=shown | {"HF_HUB_OFFLINE": "1"})
     assert offline.stdout == ended.stdout, offline.stderr
     assert not hub.requests
 

@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 
 import pytest
 
@@ -11,6 +10,7 @@ from tests.cli.calling import command
 from tests.models.loopback_hub import LoopbackHub
 from tests.models.test_families import expected_sites
 from tests.models.zoo import ZOO, build
+from tests.patience import run_process
 
 ONE_A_FAMILY = list({small.family: small for small in reversed(ZOO)}.values())
 
@@ -24,12 +24,9 @@ def measure(hub, folder, models, sources):
     few = ["--max-items", 4, "--seq-len", 32, "--sample", 0, "--threads", 1, "--keep", "rows"]
     given = [word for source in sources.values() for word in ("--data", source)]
     environment = {**os.environ, **hub.environment(folder / "home")}
-    ended = subprocess.run(
+    ended = run_process(
         command("measure", *models, *given, *few, "--out", folder / "run"),
         env={name: value for name, value in environment.items() if value is not None},
-        capture_output=True,
-        text=True,
-        timeout=600,
     )
     assert ended.returncode == 0, ended.stderr
     return ended.stderr, Results(folder / "run")

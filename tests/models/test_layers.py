@@ -17,7 +17,7 @@ from tests.models.brute_layers import brute, choose, hidden_states, sequences_of
 def compare(folder, texts, out, *, tolerance, seq_len=64, policies=("all", "no-special", "body"), **options):
     """Measure a model and hold every layer against brute force; the number of values compared."""
     results = isoscope.measure(str(folder), str(texts), out, quiet=True, seq_len=seq_len, **options)
-    table = results.table()
+    table = results.table(policy="every")
     loaded = load(resolve(str(folder)))
     sequences = sequences_of(loaded, open_source(str(texts)), seq_len)
     states = hidden_states(loaded, sequences)
@@ -85,7 +85,7 @@ def test_static_tables_are_sites(small_models, texts, tmp_path):
     from safetensors.numpy import load_file
 
     weights = load_file(small_models("llama") / "model.safetensors")
-    table = isoscope.measure(str(small_models("llama")), str(texts), tmp_path / "run", quiet=True).table("mean_norm")
+    table = isoscope.measure(str(small_models("llama")), str(texts), tmp_path / "run", quiet=True).table("mean_norm", "every")
     for kind, name in (("input_embedding", "model.embed_tokens.weight"), ("output_embedding", "lm_head.weight")):
         row = table[table["kind"] == kind]
         assert list(row["policy"]) == ["all"]

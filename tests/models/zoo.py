@@ -143,6 +143,21 @@ ZOO = [
         "decoder:3+final",
         "plain",
     ),
+    Small(
+        "Gemma 3",
+        "decoder",
+        "Gemma3ForCausalLM",
+        D
+        | {
+            "num_key_value_heads": 2,
+            "head_dim": 8,
+            "sliding_window": 8,
+            # A row of padding that sees nothing in its window has an arbitrary state. In a full layer after that it would be compared.
+            "layer_types": ["full_attention", "sliding_attention", "sliding_attention"],
+        },
+        "decoder:3+final",
+        "plain",
+    ),
     Small("OLMo", "decoder", "OlmoForCausalLM", D | {"num_key_value_heads": 2}, "decoder:3+final", "plain"),
     Small("OLMo 2", "decoder", "Olmo2ForCausalLM", D | {"num_key_value_heads": 2}, "decoder:3+final", "plain"),
     Small("T5", "encoder_decoder", "T5ForConditionalGeneration", T5, "encoder:3+final decoder:2+final"),

@@ -24,6 +24,7 @@ from tests.papers.made_claims import (
     shape,
     tables,
 )
+from tests.patience import run_process
 
 EVERY_CLAIM = {claim.name: claim for claim in claims()}
 OF_ONE_KIND = [
@@ -180,7 +181,6 @@ def test_all_claims_are_judged_in_order() -> None:
 
 def test_a_plugin_adds_a_claim(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     import pathlib
-    import subprocess
     import sys
 
     folder = pathlib.Path(str(tmp_path)) / "claims"
@@ -192,7 +192,7 @@ def test_a_plugin_adds_a_claim(tmp_path: object, monkeypatch: pytest.MonkeyPatch
     )
     code = "from isoscope.papers import claims; print([c.name for c in claims('mine')])"
     monkeypatch.setenv("ISOSCOPE_PLUGINS", str(tmp_path))
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    ended = run_process([sys.executable, "-c", code], check=True)
     assert ended.stdout.strip() == "['mine']"
 
 
@@ -201,3 +201,18 @@ def test_rows_of_several_runs_count_once() -> None:
     table, series = tables(joined(made, made))
     found = EVERY_CLAIM["every_transformer_has_an_anisotropic_layer"].decide(pd.concat([table, table]), series)
     assert len(found.findings) == 3
+
+
+@pytest.mark.parametrize("name", ["decoders_rise_above_encoders", "mask_makes_the_bell", "mask_makes_the_share"])
+def test_models_of_different_n_are_not_put_next_to_each_other(name: str) -> None:
+    """B and the top share depend on n. At equal n the claim is decided, at different n it says which n."""
+    table, series = tables(CASES[name][0])
+    equal = table.assign(interval_about="this n", n=5000)
+    assert EVERY_CLAIM[name].decide(equal, series).outcome == "holds"
+    found = EVERY_CLAIM[name].decide(equal.assign(n=equal["n"].where(table["model"].ne(table["model"].iloc[0]), 4000)), series)
+    assert found.outcome == "undecided"
+    assert found.said.startswith("Not compared: n differs (4,000 to 5,000) and ")
+    assert found.said.endswith("depends on n; measure all of them with --max-tokens 4000.")
+    assert math.isnan(found.effect)
+    of_population = equal.assign(interval_about="population", n=range(4000, 4000 + 100 * len(equal), 100))
+    assert EVERY_CLAIM[name].decide(of_population, series).outcome == "holds"

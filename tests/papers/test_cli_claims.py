@@ -66,7 +66,7 @@ def test_json_has_everything(bad: Path) -> None:
     one = next(row for row in rows if row["name"] == "every_transformer_has_an_anisotropic_layer")
     assert (one["outcome"], one["number"], one["paper"]) == ("fails", "1", "godey2024")
     assert [found["on"] for found in one["findings"]] == list(THREE)
-    assert one["findings"][0]["effect"] == "0.010 [0.000, 0.020]"
+    assert one["findings"][0]["effect"] == "0.010 [-0.004, 0.020]"  # seven layers, of which one may lie high by chance
     assert one["refuted_by"]
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from scipy.stats import mannwhitneyu, ttest_ind
+from scipy.stats import mannwhitneyu, norm, t, ttest_1samp, ttest_ind
 
 from isoscope.statistics.deciding import (
     Case,
@@ -22,7 +24,7 @@ from isoscope.statistics.deciding import (
     weakest,
 )
 from isoscope.statistics.evidence import is_named
-from isoscope.statistics.onset import Estimate
+from isoscope.statistics.onset import Estimate, student
 from isoscope.statistics.verdicts import compared, judged
 
 FAR, NEAR = Estimate(0.5, 0.4, 0.6), Estimate(0.5, 0.49, 0.51)
@@ -52,6 +54,15 @@ def test_p_belongs_to_the_end_that_faces_the_threshold() -> None:
     assert p_value(Estimate(1.0, -9.0, 1.5), 1.5) == pytest.approx(0.05)
     assert p_value(Estimate(1.0, 1.0, 1.0), 0.5) == 0.0
     assert p_value(Estimate(1.0, 1.0, 1.0), 1.0) == 1.0
+
+
+def test_p_of_few_seeds_and_of_correlations_is_that_of_their_own_scale() -> None:
+    """Three seeds: Student's t, whose tails are fat. A correlation: Fisher's z, on which its interval is even."""
+    few = student([1.0, 1.2, 1.5])
+    assert p_value(few, 0.0) == pytest.approx(ttest_1samp([1.0, 1.2, 1.5], 0).pvalue)
+    z, error = np.arctanh(0.9), 0.36
+    ends = np.tanh([z, z - 1.959964 * error, z + 1.959964 * error])
+    assert p_value(Estimate(*ends, scale=np.arctanh), 0.3) == pytest.approx(2 * norm.sf((z - np.arctanh(0.3)) / error), rel=1e-4)
 
 
 def test_every_threshold_has_its_own_holm() -> None:
@@ -93,7 +104,12 @@ def test_the_interval_of_a_part_knows_what_is_undecided() -> None:
 
 def test_the_weakest_and_the_strongest() -> None:
     assert weakest([FAR, NEAR]).low == 0.4
-    assert strongest([FAR, NEAR]).low == 0.49
+    assert strongest([FAR, NEAR]).high == 0.6
+    assert strongest([FAR, NEAR], widen=1.0).low == 0.49
+    assert strongest([FAR, NEAR]).low == pytest.approx(0.5 - 0.01 * norm.isf(0.0125) / norm.isf(0.025))
+    few = [replace(FAR, freedom=3), replace(NEAR, freedom=3)]
+    assert weakest(few).high == pytest.approx(0.5 + 0.01 * t.isf(0.0125, 3) / t.isf(0.025, 3))
+    assert strongest([NEAR]) == NEAR
     assert np.isnan(weakest([Estimate(0.1), FAR]).low)
     assert mean_of([FAR, NEAR]).high == pytest.approx(0.555)
     assert shifted(FAR, 1.0, scale=-1) == Estimate(0.5, 0.4, 0.6)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pandas as pd
 import pytest
 
-from isoscope.core.table import SERIES_COLUMNS, tidy
+from isoscope.core.failures import Failures
 from isoscope.report.diagnosis import diagnosis
 from tests.papers.made_claims import HEADS, LAYERS, RISING, Row, heads, layers, row, tables
 
@@ -14,7 +13,7 @@ WIDE, NARROW = [0.1] * 7, [0.7] * 7
 
 def signs(rows: list[Row]) -> dict[str, tuple[str, str]]:
     """Name of a sign: its model, and its evidence."""
-    found = diagnosis(tables((rows, []))[0], tidy([], SERIES_COLUMNS))
+    found = diagnosis(tables((rows, []))[0], Failures())
     assert all(sign.said.endswith(".") and sign.threshold and sign.evidence for sign in found)
     return {sign.name: (sign.model, sign.evidence) for sign in found}
 
@@ -93,5 +92,5 @@ def test_nothing_to_say() -> None:
 
 def test_models_come_in_the_order_of_the_table() -> None:
     rows = [*layers("b", "token", NARROW), row("a", "decoder", "bell", -0.1), *layers("a", "decoder", NARROW)]
-    found = diagnosis(tables((rows, []))[0], pd.DataFrame())
+    found = diagnosis(tables((rows, []))[0], Failures())
     assert [sign.model for sign in found] == ["b", "a", "a"]

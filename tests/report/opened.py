@@ -7,8 +7,10 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page
 
-PATIENCE = 120_000
-"""Milliseconds that a busy machine may take to draw all charts."""
+from tests.patience import HANG_LIMIT
+
+PATIENCE = 1000 * HANG_LIMIT
+"""Milliseconds, as Playwright counts."""
 
 
 @dataclass

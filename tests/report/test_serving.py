@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -17,14 +18,15 @@ from pathlib import Path
 
 import pytest
 
-from isoscope.report.serving import PAUSE, TRIES, Follower
+from isoscope.core.errors import IsoscopeError
+from isoscope.report.serving import HEADERS, PAUSE, TRIES, Follower
 from isoscope.store.manifest import MANIFEST, ROWS, manifest_of
 from isoscope.store.run import Run
 from tests.figures.made_table import SIX, THIRTY, made_table
+from tests.patience import HANG_LIMIT
 from tests.report.opened import opened
 
-PATIENCE = 120.0
-"""Seconds that a busy machine may take to build a page."""
+PATIENCE = HANG_LIMIT
 A_LOOK = PAUSE + 0.7
 """Seconds after which the server has looked at the run again."""
 
@@ -56,15 +58,16 @@ class Served:
 
     process: subprocess.Popen[str]
     port: int
+    token: str
 
     @property
     def address(self) -> str:
-        return f"http://127.0.0.1:{self.port}/"
+        return f"http://127.0.0.1:{self.port}/?token={self.token}"
 
     def ask(self, path: str = "/", method: str = "GET", host: str | None = None, **headers: str) -> tuple[int, str, dict[str, str]]:
-        """Status, body and headers of an answer to a request that is sent exactly so."""
+        """Status, body and headers of an answer to a request that is sent exactly so, with the token where it has no query."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
-        connection.putrequest(method, path, skip_host=True)
+        connection.putrequest(method, path if "?" in path else f"{path}?token={self.token}", skip_host=True)
         for name, value in {"Host": host or f"127.0.0.1:{self.port}", **headers}.items():
             connection.putheader(name, value)
         connection.endheaders()
@@ -93,11 +96,11 @@ def started(*words: str) -> Served:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     line = process.stderr.readline()
-    found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/ \(Ctrl-C ends it\)\n", line)
+    found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/\?token=([\w-]{32}) \(Ctrl-C ends it\)\n", line)
     if found is None:
         process.kill()
         pytest.fail(line + process.communicate()[1])
-    return Served(process, int(found[1]))
+    return Served(process, int(found[1]), found[2])
 
 
 @pytest.fixture
@@ -127,6 +130,15 @@ def one(cells, tmp_path_factory) -> Iterator[Served]:
     yield found
     found.process.kill()
     found.process.communicate()
+
+
+def assert_closed(headers: dict[str, str]) -> None:
+    """An answer has every header that keeps the page from others, and says nothing of what made it."""
+    assert {name: headers.get(name.lower()) for name in HEADERS} == HEADERS
+    assert HEADERS["Content-Security-Policy"].startswith("default-src 'none'")
+    assert "access-control-allow-origin" not in headers
+    assert "set-cookie" not in headers
+    assert not any("Python" in value for value in headers.values())
 
 
 def listening(port: int) -> set[str]:
@@ -160,8 +172,6 @@ def test_it_listens_on_this_machine_only(one):
         "http://127.0.0.1/",
         "http://example.com/",
         "/state/",
-        "/state?x",
-        "/?x",
         "/index.html",
         "/.",
         "/%00",
@@ -169,8 +179,9 @@ def test_it_listens_on_this_machine_only(one):
     ],
 )
 def test_there_is_only_the_page(one, path):
-    status, body, _ = one.ask(path)
+    status, body, headers = one.ask(path)
     assert (status, body) == (404, "There is only the page.\n")
+    assert_closed(headers)
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.evil.example", "0.0.0.0", ""])
@@ -181,6 +192,7 @@ def test_a_foreign_name_is_refused(one, host):
     connection.endheaders()
     answer = connection.getresponse()
     assert (answer.status, b"only for this machine" in answer.read()) == (421, True)
+    assert_closed({name.lower(): value for name, value in answer.getheaders()})
     connection.close()
 
 
@@ -190,7 +202,9 @@ def test_a_name_of_this_machine_is_not(one):
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT"])
 def test_nothing_can_be_sent_to_it(one, method):
-    assert one.ask("/", method)[0] in (405, 501)
+    status, body, headers = one.ask("/", method)
+    assert (status, body) == (501, "Not Implemented.\n")
+    assert_closed(headers)
     assert one.ask("/state")[0] == 200
 
 
@@ -198,21 +212,76 @@ def test_the_page_comes_whole_and_closed(one):
     status, body, headers = one.ask()
     assert status == 200
     assert SIX in body
-    assert headers["content-security-policy"].startswith("default-src 'none'")
-    assert (headers["cache-control"], headers["x-content-type-options"]) == ("no-store", "nosniff")
-    assert "access-control-allow-origin" not in headers
-    assert not {"server", "x-powered-by"} & {name for name, value in headers.items() if "Python" in value}
+    assert_closed(headers)
     status, empty, also = one.ask(method="HEAD")
     assert (status, empty, also["content-length"]) == (200, "", str(len(body.encode())))
 
 
+@pytest.mark.parametrize(
+    "query", ["", "?x", "?token", "?token=", "?token=ä", "?token={}x", "?token={}&x", "?x&token={}", "?Token={}", "?{}", "?token=%20{}"]
+)
+@pytest.mark.parametrize("path", ["/", "/state", "/secret.txt"])
+def test_without_the_token_nothing_is_shown(one, path, query):
+    connection = http.client.HTTPConnection("127.0.0.1", one.port, timeout=PATIENCE)
+    sent = f"{path}{query.format(one.token)}".encode().decode("latin-1")
+    connection._validate_path = lambda _: None  # what is sent may be outside of ASCII
+    connection._encode_request = lambda request: request.encode("latin-1")
+    connection.request("GET", sent)
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    assert answer.status == 403
+    assert "Open the whole address that isoscope serve printed" in text
+    assert one.token not in text
+    assert_closed({name.lower(): value for name, value in answer.getheaders()})
+    connection.close()
+
+
+def test_two_servers_have_different_tokens(one, cells, tmp_path, serve):
+    put(cells[SIX], tmp_path)
+    other = serve(str(tmp_path), "--port", "0")
+    assert other.token != one.token
+    assert other.ask(f"/?token={one.token}")[0] == 403
+
+
+def test_clients_that_reset_leave_no_traceback(cells, tmp_path, serve):
+    """They go before the request is whole, before the answer, and while a page that is larger than any buffer is on its way."""
+    put(cells[SIX], tmp_path)
+    served = serve(str(tmp_path), "--port", "0")
+    served.until(lambda state: state != "waiting")
+    asked = f"GET /?token={served.token} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+    for sent, read in ((b"GET / HT", 0), (asked[:-2], 0), (asked, 0), (asked, 1), (asked, 100)):
+        for _ in range(5):
+            line = socket.create_connection(("127.0.0.1", served.port), timeout=PATIENCE)
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            line.sendall(sent)
+            if read:
+                line.recv(read)
+            line.close()
+    assert served.ask()[0] == 200
+    served.process.send_signal(signal.SIGINT)
+    assert served.process.communicate(timeout=PATIENCE)[1].strip() == ""
+
+
 def test_rubbish_does_not_end_it(one):
-    for rubbish in (b"\x00\xff\n\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", b""):
-        with socket.create_connection(("127.0.0.1", one.port), timeout=5) as line:
+    many = b"".join(b"X-%d: a\r\n" % i for i in range(200))
+    for rubbish, status in (
+        (b"\x00\xff\n\n", 400),
+        (b"GET\r\n\r\n", 400),
+        (b"GET /\r\n\r\n", 421),
+        (b"GET / HTTP/9.9\r\n\r\n", 505),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 421),
+        (b"GET / HTTP/1.1\r\n" + many + b"\r\n", 431),
+        (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n", 414),
+    ):
+        with socket.create_connection(("127.0.0.1", one.port), timeout=PATIENCE) as line:
             line.sendall(rubbish)
             line.shutdown(socket.SHUT_WR)
-            line.recv(4096)
-    idle = socket.create_connection(("127.0.0.1", one.port), timeout=5)
+            answer = http.client.HTTPResponse(line)
+            answer.begin()
+            assert answer.status == status, rubbish[:40]
+            assert_closed({name.lower(): value for name, value in answer.getheaders()})
+    socket.create_connection(("127.0.0.1", one.port), timeout=PATIENCE).close()
+    idle = socket.create_connection(("127.0.0.1", one.port), timeout=PATIENCE)
     assert one.ask("/state")[0] == 200, "one who says nothing keeps nobody waiting"
     idle.close()
 
@@ -264,15 +333,15 @@ def test_it_survives_a_run_that_is_written_and_the_page_follows(cells, tmp_path,
     assert (served.state(), served.process.poll()) == (third, None), "the last page stays"
 
     assert shown.complaints == []
-    assert {url for url in shown.requests if not url.startswith(served.address)} == set()
+    assert set(shown.requests) == {served.address, served.address.replace("/?", "/state?")}
 
 
 def test_ctrl_c_ends_it_quietly(cells, tmp_path, serve):
     put(cells[SIX], tmp_path)
     served = serve(str(tmp_path), "--port", "0")
-    idle = socket.create_connection(("127.0.0.1", served.port), timeout=5)
+    idle = socket.create_connection(("127.0.0.1", served.port), timeout=PATIENCE)
     served.process.send_signal(signal.SIGINT)
-    out, err = served.process.communicate(timeout=30)
+    out, err = served.process.communicate(timeout=PATIENCE)
     idle.close()
     assert served.process.returncode in (0, 130)
     assert out == ""
@@ -310,7 +379,7 @@ def test_a_state_whose_page_fails_is_tried_again_but_not_for_ever():
 
     def build(state):
         built.append(state)
-        if isinstance(answer := next(answers, ValueError("damaged")), Exception):
+        if isinstance(answer := next(answers, IsoscopeError("damaged")), Exception):
             raise answer
         return answer
 
@@ -323,3 +392,22 @@ def test_a_state_whose_page_fails_is_tried_again_but_not_for_ever():
         follower.refresh()
     assert built == ["one"] * 2 + ["two"] * TRIES
     assert (follower.state, follower.page(), follower.why) == ("one", "page of one", "damaged")
+
+
+def test_a_bug_is_shown_and_the_server_goes_on(capfd):
+    states = iter(["one", "two", "two", "three"])
+
+    def build(state):
+        return {"one": "page of one", "three": "page of three"}[state]
+
+    follower = Follower(lambda: next(states), build)
+    follower.refresh()
+    assert follower.page() == "page of one"
+    follower.refresh()
+    assert follower.state == "two"  # so that an open page asks for the new one
+    assert "Failed: a bug in isoscope" in follower.page()
+    assert "KeyError: &#39;two&#39;" in follower.page()
+    follower.refresh()
+    assert capfd.readouterr().err.count("Traceback") == 1
+    follower.refresh()
+    assert (follower.state, follower.page()) == ("three", "page of three")

@@ -131,3 +131,21 @@ def test_the_summary_has_its_topics_and_a_table_without_them_has_none():
     assert {"Shape over the blocks", "Encoders and decoders", "Intrinsic dimension"} <= set(summary(first, [first, second]))
     (bare,) = lines_of([row | {"metric": "mean_cosine"} for row in model() if "layer" in row])
     assert shape(bare) is intrinsic(bare) is encoders_and_decoders(bare, [bare]) is None
+
+
+def test_an_interval_about_this_n_says_n():
+    (line,) = lines_of([row | {"interval_about": "this n"} for row in model()])
+    assert "is least in layer 0, 9.00 (95 % interval 8.00 to 10.0 at n = 900), and greatest" in intrinsic(line)
+
+
+def test_models_of_different_n_are_not_compared():
+    names = [("decoder", i) for i in range(3)] + [("encoder", i) for i in range(3)]
+    rows = [
+        [row | {"interval_about": "this n", "n": 900 + 100 * i} for row in model(f"org/{role}-{i}", role, {"all": (0.5, 0.01)})]
+        for role, i in names
+    ]
+    lines = lines_of(*rows)
+    assert encoders_and_decoders(lines[0], lines) == (
+        "Whether decoders differ from encoders is not decided: n differs (900 to 1,100) and bell depends on n; measure all of them with "
+        "--max-tokens 900."
+    )

@@ -7,6 +7,7 @@ import json
 import pandas as pd
 import pytest
 
+from isoscope.core.failures import Failures
 from isoscope.core.group import one_checkpoint
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.metrics import registry
@@ -128,7 +129,7 @@ def test_stacks_are_told_apart():
 
 
 def test_no_suite_no_section():
-    assert trainings(tidy([], TABLE_COLUMNS), tidy([], SERIES_COLUMNS)) == []
+    assert trainings(tidy([], TABLE_COLUMNS), tidy([], SERIES_COLUMNS), Failures()) == []
 
 
 def test_each_suite_has_a_section_with_every_figure(reader):

@@ -15,6 +15,7 @@ def batch(b=B, seed=0):
     count = rng.integers(1, S + 1, (b, H, T))
     rows = {name: rng.random((b, H, T)) for name in ("entropy", "maximum", "minimum", "median", "sd", "first")}
     rows |= {"open": count, "mean": rng.standard_normal((b, H, T)) * 3, "received": rng.random((b, H, S)) * 6}
+    rows["sees_first"] = rng.random((b, H, T)) < 0.7
     codes = rng.integers(-1, 3, (b, T)).astype(np.int16)
     codes[:, 0] = 2
     padding = np.broadcast_to((codes < 0)[:, None], count.shape)
@@ -54,7 +55,14 @@ def test_sums_equal_plain_loops():
                 n, mean, sd = rows["open"][i, j, r], rows["mean"][i, j, r], rows["sd"][i, j, r]
                 row = {name: rows[name][i, j, r] for name in ("entropy", "maximum", "minimum", "median", "mean", "first")}
                 row |= {"rows": 1, "many": n > 1, "normalised": row["entropy"] / np.log(n) if n > 1 else 0, "log_open": np.log(n)}
-                row |= {"share": 1 / n, "variance": sd**2, "open": n, "score": n * mean, "score2": n * (sd**2 + mean**2)}
+                row |= {
+                    "share": 1 / n,
+                    "first_share": rows["sees_first"][i, j, r] / n,
+                    "variance": sd**2,
+                    "open": n,
+                    "score": n * mean,
+                    "score2": n * (sd**2 + mean**2),
+                }
                 sums[j, codes[i, r], group[i]] += [row[name] for name in ROW_SUMS]
             top = rows["received"][i, j].max()
             one = {

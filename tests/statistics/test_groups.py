@@ -6,9 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
-from isoscope.metrics import between_cosine, mean_cosine, within_cosine
+from isoscope.metrics import between_cosine, between_cosine_left_out, drift_norm, drift_ratio, mean_cosine, within_cosine
+from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.groups import GROUPS, Groups
 from isoscope.statistics.kernel import block_sums
+from isoscope.statistics.moments import Moments
 from isoscope.statistics.sample import item_hash
 from isoscope.statistics.site_statistics import SiteStatistics
 
@@ -77,6 +79,14 @@ def brute(docs, chosen):
     return cosines[other].mean(), cosines[~same].mean(), cosines[same & other].mean()
 
 
+def brute_squared_mean(docs, chosen):
+    """The mean of xᵢ·xⱼ over all pairs of points of different documents; points that are zero count."""
+    points = [np.concatenate([points[np.isin(slices, chosen)] for points, slices in segments]) for segments in docs]
+    owner = np.repeat(np.arange(len(docs)), [len(own) for own in points])
+    x = np.concatenate(points)
+    return (x @ x.T)[owner[:, None] != owner].mean()
+
+
 def close(a, b, rel=1e-9):
     assert a.state().keys() == b.state().keys()
     for key, value in a.state().items():
@@ -130,6 +140,7 @@ def test_policies_joined_after_the_pass(chosen):
     assert ((t.directions**2).sum() - t.alive) / (t.alive * (t.alive - 1)) == pytest.approx(everything, rel=1e-9)
     assert ((t.directions**2).sum() - t.within) / (t.alive**2 - t.pairs) == pytest.approx(between, rel=1e-9)
     assert (t.within - t.alive) / (t.pairs - t.alive) == pytest.approx(within, rel=1e-9)
+    assert t.squared_mean == pytest.approx(brute_squared_mean(docs, chosen), rel=1e-9)
     points = np.concatenate([points[np.isin(slices, chosen)] for segments in docs for points, slices in segments])
     assert t.n == len(points)
     np.testing.assert_allclose(t.total, points.sum(0), rtol=1e-9)
@@ -150,6 +161,8 @@ def test_policies_of_a_site(policy, chosen):
     assert between_cosine(cloud) == pytest.approx(between, rel=1e-9)
     assert within_cosine(cloud) == pytest.approx(within, rel=1e-9)
     assert within_cosine(cloud) > between_cosine(cloud)
+    assert drift_norm(cloud) == pytest.approx(brute_squared_mean(docs, chosen) ** 0.5, rel=1e-9)
+    assert drift_ratio(cloud) == pytest.approx(brute_squared_mean(docs, chosen) * cloud.n / cloud.moments.norm2, rel=1e-9)
 
 
 def test_every_point_its_own_item():
@@ -160,9 +173,10 @@ def test_every_point_its_own_item():
     a.update(group, [sums])
     b.update(group, [sums], unit=np.arange(100))
     t, s = a.totals, b.totals
-    for name in ("n", "alive", "within", "pairs", "norm", "norm2"):
+    for name in ("n", "alive", "within", "pairs", "norm", "norm2", "raw_within", "raw_pairs"):
         assert getattr(t, name) == pytest.approx(getattr(s, name), rel=1e-12), name
     assert t.alive == t.pairs == 99
+    assert t.n == t.raw_pairs == 100
 
 
 def test_state_keeps_what_is_open(tmp_path):
@@ -193,3 +207,15 @@ def test_memory_that_is_reserved_changes_nothing():
     assert reserved.waiting == set()
     feed(reserved, segments[4:])
     close(reserved, whole(docs), rel=1e-12)
+
+
+def test_the_series_leaves_one_group_of_documents_out_at_a_time():
+    docs = documents(30, 5)
+    groups = whole(docs).join([0, 1, 2])
+    x, without, points = between_cosine_left_out(Cloud(Moments(D), groups))
+    of = {i: item_hash(str(i)) % GROUPS for i in range(len(docs))}
+    assert set(x) == {float(group) for group in of.values()}
+    for group, value, count in zip(x, without, points, strict=True):
+        kept = [segments for i, segments in enumerate(docs) if of[i] != group]
+        assert value == pytest.approx(brute(kept, (0, 1, 2))[1])
+        assert count == sum(len(own) for i, segments in enumerate(docs) if of[i] == group for own, _ in segments)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from isoscope.metrics import between_cosine, mean_cosine, mean_norm, participation_ratio, top_share
+from isoscope.metrics import between_cosine, drift_norm, drift_ratio, mean_cosine, mean_norm, participation_ratio, top_share
 from isoscope.statistics.groups import GROUPS, Groups
 from isoscope.statistics.kernel import block_sums
 from isoscope.statistics.sample import item_hash, mix, point_hashes
@@ -55,6 +55,39 @@ def test_coverage_of_the_cosine_between_documents():
     assert covered >= 0.93 * draws
     assert covered <= 0.995 * draws  # nor is it so wide that it says nothing
     assert all_pairs < covered  # pairs within a document bias the mean over all pairs
+
+
+@pytest.mark.parametrize("length", [0.0, 1.0, 4.0])
+def test_coverage_of_drift(length):
+    """Pairs within a document are left out: the estimate has no bias, and the interval covers the population's drift, be it 0 or not."""
+    d, draws, rng = 64, 200, np.random.default_rng(8)
+    drift = np.full(d, length / d**0.5)
+    truth = {drift_norm: length, drift_ratio: length**2 / (length**2 + d)}
+    covered, squares = dict.fromkeys(truth, 0), []
+    for _ in range(draws):
+        cloud = site(*corpus(rng, 100, shared=0.6, drift=drift, scale=np.ones(d)))
+        squares.append(float(cloud.totals.squared_mean))
+        for metric, expected in truth.items():
+            found = metric(cloud)
+            assert found.low <= found <= found.high
+            covered[metric] += found.low <= expected <= found.high
+    assert abs(np.mean(squares) - length**2) < 4 * np.std(squares) / draws**0.5
+    for metric, count in covered.items():
+        assert count >= 0.92 * draws, metric.name
+
+
+def test_drift_of_one_document_is_not_known():
+    found = drift_ratio(site(np.random.default_rng(9).standard_normal((1, 5, 3)), np.ones((1, 5), dtype=bool)))
+    assert np.isnan(found)
+    assert found.note == "all points come from one item"
+
+
+def test_drift_below_nothing_is_zero():
+    x = np.random.default_rng(10).standard_normal((300, 8))
+    found = drift_norm(x - x.mean(0)), drift_ratio(x - x.mean(0))
+    assert [float(number) for number in found] == [0.0, 0.0]
+    assert [number.low for number in found] == [0.0, 0.0]
+    assert all(number.high >= 0 for number in found)
 
 
 @pytest.mark.parametrize("n", [8, 40, GROUPS])

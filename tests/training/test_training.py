@@ -3,14 +3,13 @@
 import csv
 import os
 import signal
-import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.patience import run_process
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.engine.training import run_training
@@ -55,19 +54,28 @@ def test_stopped_and_resumed_has_equal_checkpoints(corpus, tmp_path):
     assert (tmp_path / "cut/seed-0/loss.csv").read_text() == (tmp_path / "whole/seed-0/loss.csv").read_text()
 
 
-def test_killed_at_any_instant_and_run_again_has_equal_checkpoints(corpus, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "instant",
+    [
+        "kill_at(loop, 'rate_at', 7)",  # between two steps
+        "kill_at(pathlib.Path, 'replace', 1)",  # before the first file is put in its place
+        "kill_at(pathlib.Path, 'replace', 6)",
+    ],
+)
+def test_killed_and_run_again_has_equal_checkpoints(corpus, tmp_path, monkeypatch, instant):
+    """The process kills itself at a chosen call, so the instant does not depend on how fast the machine is."""
     monkeypatch.setattr("isoscope.training.loop.SAVE_EVERY", 0.0)
     command = (
-        "import isoscope.training.loop as loop; loop.SAVE_EVERY = 0.0\n"
+        "import os, pathlib, signal, isoscope.training.loop as loop; loop.SAVE_EVERY = 0.0\n"
         "from isoscope.engine.training import run_training\n"
+        "def kill_at(owner, name, call):\n"
+        "    calls, real = iter(range(1, 10**9)), getattr(owner, name)\n"
+        "    setattr(owner, name, lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL) if next(calls) == call else real(*a, **k))\n"
+        f"{instant}\n"
         f"run_training('causal-text', {str(tmp_path / 'cut')!r}, {corpus!r}, threads=1, quiet=True, steps=60, **{SMALL!r})"
     )
-    process = subprocess.Popen([sys.executable, "-c", command], env=os.environ | {"OMP_NUM_THREADS": "1"})
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "cut/seed-0/step-5").exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    ended = run_process([sys.executable, "-c", command], env=os.environ | {"OMP_NUM_THREADS": "1"})
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
     assert not (tmp_path / "cut/seed-0/step-60").exists()
     whole = weights(small("causal-text", tmp_path / "whole", corpus, steps=60))
     assert weights(small("causal-text", tmp_path / "cut", corpus, steps=60)) == whole

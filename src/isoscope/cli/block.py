@@ -176,7 +176,7 @@ def _hold_against(trained: str, folder: Run, progress: Progress) -> None:
     else:
         progress.note(f"{trained}: its norms are measured on the embedded text.")
         table = measure(
-            trained, "embedded", folder.path / "trained", quiet=progress.quiet, max_tokens=20_000, sample=0, keep="rows"
+            trained, "embedded", folder.within("trained").path, quiet=progress.quiet, max_tokens=20_000, sample=0, keep="rows"
         ).table()
     keep_trained(folder, table, trained)
 

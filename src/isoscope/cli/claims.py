@@ -25,7 +25,7 @@ def run(
     also: Annotated[
         list[str] | None, typer.Option(help="A metric that is computed only on request, from what the runs kept; may be repeated.")
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 where a claim fails.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 where a claim fails; an error always does.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Every claim, verdict and finding as JSON.")] = False,
 ) -> None:
     """What the papers claim, and whether it holds here: verdict, effect with its interval, and what it was tried on.
@@ -38,6 +38,7 @@ def run(
 
     `isoscope claims runs/zoo --strict`
     """
+    from isoscope.core.failures import Failures
     from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked
     from isoscope.engine.results import Results
     from isoscope.papers import claims
@@ -45,9 +46,10 @@ def run(
 
     claims(paper)  # a paper that is not known is said before anything is read
     opened = [Results(run) for run in runs]
-    rows = [results.table() for results in opened] + [results.table(list(also)) for results in opened if also]
+    rows = [results.table(policy="every") for results in opened] + [results.table(list(also), "every") for results in opened if also]
     table = stacked(rows, TABLE_COLUMNS).drop_duplicates(ignore_index=True)
-    found = verdicts(table, stacked([results.series() for results in opened], SERIES_COLUMNS), paper)
+    failures = Failures()
+    found = verdicts(table, stacked([results.series() for results in opened], SERIES_COLUMNS), paper, failures)
     if json:
         from dataclasses import asdict
         from json import dumps
@@ -59,6 +61,7 @@ def run(
         console = Console(markup=False, emoji=False, highlight=False)
         console.width = min(WIDTH, console.width) if console.is_terminal else WIDTH
         _print(console, found)
+    failures.raise_all("the verdicts")
     if strict and any(row.outcome == "fails" for row in found):
         raise typer.Exit(1)
 
@@ -68,8 +71,9 @@ def _print(console: Console, found: list[VerdictRow]) -> None:
     from rich import box
     from rich.table import Table
 
-    styles = {"holds": "green", "fails": "red", "undecided": ""}
-    tried, rest = [row for row in found if row.findings], [row for row in found if not row.findings]
+    styles = {"holds": "green", "fails": "red", "undecided": "", "error": "bold red"}
+    tried = [row for row in found if row.findings or row.outcome == "error"]
+    rest = [row for row in found if row not in tried]
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("", justify="right", no_wrap=True)
     table.add_column("claim", no_wrap=False, overflow="fold", ratio=1)
@@ -80,7 +84,7 @@ def _print(console: Console, found: list[VerdictRow]) -> None:
         table.add_row(row.number, row.statement, row.outcome, row.effect, row.tried_on, style=styles[row.outcome])
     if tried:
         console.print(table)
-    for row in sorted((row for row in tried if row.outcome != "holds"), key=lambda row: row.outcome != "fails"):
+    for row in sorted((row for row in tried if row.outcome != "holds"), key=lambda row: ["error", "fails", "undecided"].index(row.outcome)):
         console.print(f"{row.number} {row.name}, {row.outcome}: {row.said}", style=styles[row.outcome])
     if rest:
         console.print(f"\n{len(rest)} of {len(found)} claims were not tried, so that they are undecided:")

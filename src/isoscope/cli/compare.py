@@ -75,7 +75,7 @@ def _pairs(words: list[str]) -> dict[str, str]:
 def _write(found: Comparison, over: pd.DataFrame | None) -> None:
     from isoscope.core.bounded import strict_json
 
-    answer: dict[str, Any] = {"sentences": found.sentences, "differ": found.differ, "rows": _records(found.rows)}
+    answer: dict[str, Any] = {"sentences": found.sentences, "differ": found.differ, "refused": found.refused, "rows": _records(found.rows)}
     if over is not None:
         answer["over"] = _records(over)
     sys.stdout.write(strict_json(answer) + "\n")
@@ -91,7 +91,7 @@ def _show(found: Comparison, over: pd.DataFrame | None, limit: float | None) -> 
 
     console = Console(markup=False, emoji=False, highlight=False)
     console.width = console.width if console.is_terminal else WIDTH
-    for sentence in found.sentences:
+    for sentence in found.sentences + found.refused:
         console.print(sentence)
     if found.differ:
         named = ", ".join(f"{name} ({a}, {b})" for name, (a, b) in found.differ.items())

@@ -118,12 +118,14 @@ def _run_table(rows: pd.DataFrame, columns: list[tuple[str, str, str]]) -> Any:
     from rich.table import Table
 
     values = {(int(row["layer"]), row["metric"]): row["value"] for row in rows.to_dict("records")}
+    normed = set(rows.loc[rows["kind"].eq("final"), "layer"])
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("layer", justify="right", no_wrap=True)
     for i, (question, name, _) in enumerate(columns):
         table.add_column(f"{question if i == 0 or columns[i - 1][0] != question else ''}\n{_short(name)}", justify="right", no_wrap=True)
     for layer in sorted({layer for layer, _ in values}):
-        table.add_row(str(layer), *(_number(values.get((layer, metric), float("nan"))) for _, _, metric in columns))
+        numbers = (_number(values.get((layer, metric), float("nan"))) for _, _, metric in columns)
+        table.add_row("final" if layer in normed else str(layer), *numbers)
     return table
 
 

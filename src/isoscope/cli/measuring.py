@@ -21,7 +21,10 @@ def _options(
     out: Annotated[str, typer.Option(help="The run's folder. What it already holds is not computed again.")] = "isoscope-run",
     column: Annotated[str | None, typer.Option(help="The field of a .jsonl or .parquet that holds the text.")] = None,
     layers: Annotated[
-        str, typer.Option(help="Which layers: numbers, ranges, negative from the end, and final, input, output (0,4,8-12,-1,final).")
+        str,
+        typer.Option(
+            help="Which layers: numbers, ranges, negative numbers from the last block, and final, input, output (0,4,8-12,-1,final)."
+        ),
     ] = "all",
     max_tokens: Annotated[
         int | None, typer.Option(help="Stop at the sequence that reaches so many tokens (of speech frames, of images images).")
@@ -35,7 +38,9 @@ def _options(
         int | None, typer.Option(help="Rows of attention taken of each sequence, spread evenly; all of them by default.")
     ] = None,
     median: Annotated[bool, typer.Option("--median", help="The median of each row of attention too, which takes longest.")] = False,
-    rotated: Annotated[bool, typer.Option("--rotated", help="Queries and keys after rotary too, as kinds of their own.")] = False,
+    rotated: Annotated[
+        bool, typer.Option("--rotated", help="Queries and keys after rotary too, as kinds of their own; otherwise only before it.")
+    ] = False,
     sharpness: Annotated[
         bool,
         typer.Option("--sharpness", help="Attention again without the mean query, and without the one to three largest dimensions."),

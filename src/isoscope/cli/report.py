@@ -37,6 +37,8 @@ def run(
     `isoscope report runs/bert --also local_share --also local_share_excess --also gride_scales`
     """
     from isoscope.core.errors import IsoscopeError
+    from isoscope.core.extras import require_extra
+    from isoscope.core.failures import Failures
     from isoscope.figures import figures as known
     from isoscope.report import write_figures, write_report
 
@@ -44,20 +46,23 @@ def run(
         raise IsoscopeError("--only names figures that are written as files; say where with --figures FOLDER.")
     for name in only or []:
         known[name]
+    require_extra("report", "isoscope report")
     table, series, manifests = tables_of(runs, also or [])
+    failures = Failures()
     try:
-        drawn = write_figures(table, series, Path(figures), names=only) if figures else []
-        page = None if only else write_report(table, series, manifests, Path(out), title=title)
+        drawn = write_figures(table, series, Path(figures), names=only, failures=failures) if figures else []
+        page = None if only else write_report(table, series, manifests, Path(out), title=title, failures=failures)
     except OSError as error:
         raise IsoscopeError(f"Cannot write {error.filename or out}: {error.strerror or error}.") from error
     if json:
         from json import dumps
 
         typer.echo(dumps({"page": page and str(page), "figures": [str(path) for path in drawn]}))
-        return
-    for path in [*drawn, *([page] if page else [])]:
-        typer.echo(f"{path}")
-    if only and not drawn:
+    else:
+        for path in [*drawn, *([page] if page else [])]:
+            typer.echo(f"{path}")
+    failures.raise_all("the report")
+    if only and not drawn and not json:
         typer.echo("isoscope: note: these runs hold nothing that the figure could draw.", err=True)
 
 
@@ -70,7 +75,7 @@ def tables_of(runs: list[str], also: list[str] | None = None) -> tuple[pd.DataFr
     opened = [Results(run) for run in runs]
     drawn_curves = {entry.name for entry in curves()}
     numbers, lines = ([name for name in also or [] if (name in drawn_curves) is wanted] for wanted in (False, True))
-    rows = [results.table() for results in opened] + [results.table(numbers) for results in opened if numbers]
+    rows = [results.table(policy="every") for results in opened] + [results.table(numbers, "every") for results in opened if numbers]
     points = [results.series() for results in opened] + [results.series(lines) for results in opened if lines]
     table = stacked(rows, TABLE_COLUMNS).drop_duplicates(ignore_index=True)
     series = stacked(points, SERIES_COLUMNS).drop_duplicates(ignore_index=True)

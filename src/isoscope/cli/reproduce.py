@@ -50,6 +50,7 @@ def run(
     from dataclasses import replace
 
     from isoscope.core.errors import IsoscopeError
+    from isoscope.core.extras import require_extra
     from isoscope.engine.executor import Engine
     from isoscope.engine.reproduce import options_of, planned, reproduce
     from isoscope.papers import papers
@@ -66,6 +67,7 @@ def run(
         for one in absent:
             typer.echo(f"cannot be had: {one.what}: {one.reason}; {one.command}")
         return
+    require_extra("report", "isoscope reproduce")
     found = reproduce(paper, place, asked, quiet=quiet)
     try:
         written = _write(found, place, figure)

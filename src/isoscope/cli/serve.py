@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,8 @@ def run(
 ) -> None:
     """The page of `isoscope report` on this machine, built anew as the run grows. Ctrl-C ends it.
 
-    It listens on 127.0.0.1 only, and serves the page and nothing else.
+    It prints the address to open. The address has a token, so that other accounts on this machine cannot read the page. It listens on
+    127.0.0.1 only, and serves the page and nothing else.
 
     **Examples**
 
@@ -25,15 +27,22 @@ def run(
     """
     from isoscope.cli.report import tables_of
     from isoscope.core.errors import IsoscopeError
+    from isoscope.core.extras import require_extra
+    from isoscope.core.failures import Failures
     from isoscope.report.page import page
     from isoscope.report.serving import Follower, Server, state_of
 
+    require_extra("report", "isoscope serve")
     for run in runs:
         if not Path(run).is_dir():
             raise IsoscopeError(f"There is no run at {run}; isoscope measure MODEL --out {run} makes one.")
 
     def build(state: str) -> str:
-        return page(*tables_of(runs), title=title, state=state)
+        failures = Failures()
+        text = page(*tables_of(runs), title=title, state=state, failures=failures)
+        for error in failures.errors.values():
+            traceback.print_exception(error)
+        return text
 
     try:
         server = Server(Follower(lambda: state_of(runs), build), port)

@@ -19,7 +19,10 @@ def run(
             help="Only this metric, or with --series this series; may be repeated. Computed from stored statistics where it is not there."
         ),
     ] = None,
-    policy: Annotated[str | None, typer.Option(help="all, no-special, body, or a part that was split off.")] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(help="Which tokens count: all (the default), no-special, body, a part that was split off, or every for all of these."),
+    ] = None,
     convention: Annotated[
         list[str] | None,
         typer.Option(
@@ -31,11 +34,13 @@ def run(
     series: Annotated[bool, typer.Option("--series", help="The series (spectra, histograms) instead of the numbers.")] = False,
     out: Annotated[str | None, typer.Option(help="A file; standard output otherwise.")] = None,
 ) -> None:
-    """A run as one tidy table, one row a number.
+    """A run as one tidy table, one row per number.
 
     **Examples**
 
     `isoscope table runs/bert --metric mean_cosine --policy body`
+
+    `isoscope table runs/bert --policy every`
 
     `isoscope table runs/bert --series --metric gride_scales`
 
@@ -59,7 +64,7 @@ def run(
 
         frame = conventions_rows(results, convention)
     else:
-        frame = results.series(metric or None) if series else results.table(metric or None, policy)
+        frame = results.series(metric or None) if series else results.table(metric or None, policy or "all")
     if kind == "parquet" and out is None and sys.stdout.isatty():
         raise IsoscopeError("Parquet is not for a terminal; say --out FILE.parquet.")
     try:

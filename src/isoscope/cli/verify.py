@@ -29,7 +29,7 @@ def run(
     from isoscope.core.bounded import plain
     from isoscope.core.errors import IsoscopeError
     from isoscope.engine.progress import Progress
-    from isoscope.store.verify import is_run, size_of, verify
+    from isoscope.store.verify import cells_in, is_run, size_of, verify
 
     folder = Path(path)
     if not is_run(folder):
@@ -37,7 +37,7 @@ def run(
     with Progress(quiet=quiet).bar("verifying", size_of(folder), "bytes") as bar:
         found = list(verify(folder, bar.advance))
     wrong = [one for one in found if one.wrong]
-    cells = sum(1 for one in (folder / "cells").iterdir() if not one.name.startswith("."))
+    cells = len(cells_in(folder))
     if json:
         from json import dumps
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 LONGEST_JSON = 1 << 26
 """Bytes of a JSON file; as Python objects they may take twenty times as much."""
@@ -69,14 +70,14 @@ def parsed_object(text: object) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def read_json(path: Path, most: int = LONGEST_JSON) -> Any:
+def read_json(path: Path, most: int = LONGEST_JSON, *, follow: bool = True) -> Any:
     """A JSON file; a ValueError where it is none, is nested too deeply or has more than `most` bytes."""
-    return parse_json(read_text(path, most))
+    return parse_json(read_text(path, most, follow=follow))
 
 
-def read_text(path: Path, most: int = LONGEST_JSON) -> str:
-    """A file of UTF-8; a ValueError where it is none or has more than `most` bytes."""
-    with path.open("rb") as file:
+def read_text(path: Path, most: int = LONGEST_JSON, *, follow: bool = True) -> str:
+    """A file of UTF-8; a ValueError where it is none or has more than `most` bytes. `follow=False` reads as `open_regular` does."""
+    with path.open("rb") if follow else open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size or most  # what is no file has no size; the bound itself would be taken at once
         raw = file.read(min(size, most) + 1)
     if len(raw) > most:
@@ -84,10 +85,32 @@ def read_text(path: Path, most: int = LONGEST_JSON) -> str:
     return raw.decode("utf-8")
 
 
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file of a run for reading; an OSError where it is a link, a folder, a pipe or a device.
+
+    Without O_NONBLOCK, opening a pipe would wait for somebody to write to it.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):  # EMLINK: what BSD answers to O_NOFOLLOW
+            raise _not_regular(path, stat.S_IFLNK) from error
+        raise
+    mode = os.fstat(handle).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(handle, "rb")
+    os.close(handle)
+    raise _not_regular(path, mode)
+
+
 def regular_size(path: Path) -> int:
     """The size of a file of a run or a cache; an OSError where it is a link, a folder, a pipe or a device."""
     found = path.lstat()
     if not stat.S_ISREG(found.st_mode):
-        what = "a link" if stat.S_ISLNK(found.st_mode) else "a folder" if stat.S_ISDIR(found.st_mode) else "no regular file"
-        raise OSError(None, f"it is {what}, which is not followed", os.fspath(path))
+        raise _not_regular(path, found.st_mode)
     return found.st_size
+
+
+def _not_regular(path: Path, mode: int) -> OSError:
+    what = "a link" if stat.S_ISLNK(mode) else "a folder" if stat.S_ISDIR(mode) else "no regular file"
+    return OSError(None, f"it is {what}, which is not followed", os.fspath(path))

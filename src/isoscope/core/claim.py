@@ -9,9 +9,8 @@ from typing import Literal
 
 import pandas as pd
 
-from isoscope.core.errors import tried
-
-Outcome = Literal["holds", "fails", "undecided"]
+Outcome = Literal["holds", "fails", "undecided", "error"]
+"""`error` is of a claim that raised: a bug of ours, about which the tables say nothing."""
 NAN = float("nan")
 
 
@@ -77,9 +76,7 @@ def claim(*, number: int, paper: str, statement: str, refuted_by: str, needs: st
     def declare(decide: Decide) -> Claim:
         @wraps(decide)
         def answered(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
-            found = tried(f"The claim {decide.__name__} cannot be decided by these rows", lambda: decide(table, series))
-            if found is None:
-                return Verdict("undecided", "Its rows hold what no measurement gives.")
+            found = decide(table, series)
             return found if found.findings or found.said else replace(found, said=f"Nothing here speaks to it; it needs {needs}.")
 
         return Claim(decide.__name__, number, paper, statement, refuted_by, needs, answered)

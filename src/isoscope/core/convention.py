@@ -27,6 +27,8 @@ class Reading:
     question: str
     metric: str
     said: str
+    draws: bool = True
+    """Whether something of the source's own is done with single points, and not with sums over all of them."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ _ALL = (
         final=True,
         readings=(
             Reading("cosine", "mean_cosine", "two vectors drawn uniformly from the whole corpus"),
-            Reading("drift", "drift_norm", "norm of the mean vector of a layer"),
+            Reading("drift", "", "norm of the mean vector of a layer", draws=False),
         ),
         leaves_open="the number of pairs, special tokens, whether the last layer is before or after the final norm",
         chosen="all pairs, exactly: the limit of drawing them; every token; the last layer as `output_hidden_states` gives it",
@@ -105,7 +107,7 @@ _ALL = (
             Reading("drift", "drift_norm", "norm of the mean"),
             Reading("norm", "mean_norm", "mean norm"),
         ),
-        leaves_open="which policy is right: `isoscope table` has them all",
+        leaves_open="which policy is right: `isoscope table --policy every` has them all",
         chosen="every token, so that the numbers stand beside the others",
     ),
 )

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
-from typing import TypeVar
-
-T = TypeVar("T")
-
 
 class IsoscopeError(Exception):
-    """A mistake that the user can mend: one sentence that says what was expected, what was got and what to do.
+    """An error the user can fix. The message states what was expected, what was given and what to do.
 
-    The command line prints the sentence and exits with its code; no traceback is shown.
+    The command line prints the sentence and exits with its code; a traceback is shown only with ISOSCOPE_DEBUG=1.
     """
 
     code = 2
@@ -21,23 +15,6 @@ class IsoscopeError(Exception):
 
 class IsoscopeWarning(UserWarning):
     """Something that moves a number and that the user should know (zero vectors left out, few documents, …)."""
-
-
-STRANGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What comes of values that nobody thought of, such as those of tables that somebody else wrote."""
-
-
-def tried(left_out: str, act: Callable[[], T]) -> T | None:
-    """What `act` answers; None, with a warning that says what is left out, where strange values make that impossible.
-
-    >>> tried("The mean is left out", lambda: sum([1, 2]) / 2)
-    1.5
-    """
-    try:
-        return act()
-    except STRANGE as error:
-        warnings.warn(IsoscopeWarning(f"{left_out} ({f'{type(error).__name__}: {error}'[:200]})."), stacklevel=3)
-        return None
 
 
 def nearest(name: str, known: list[str]) -> str:

@@ -8,8 +8,6 @@ from typing import Any
 
 import pandas as pd
 
-from isoscope.core.errors import tried
-
 Draw = Callable[[pd.DataFrame, pd.DataFrame], Any]
 
 
@@ -23,8 +21,8 @@ class Figure:
     function: Draw
 
     def draw(self, table: pd.DataFrame, series: pd.DataFrame) -> Any:
-        """An Altair chart, or None where the tables hold nothing to draw; with a warning where they hold what no figure can show."""
-        return tried(f"The figure {self.name} is left out; its rows cannot be drawn", lambda: self.function(table, series))
+        """An Altair chart, or None where the tables hold nothing to draw."""
+        return self.function(table, series)
 
 
 def figure(*, title: str, caption: str) -> Callable[[Draw], Figure]:

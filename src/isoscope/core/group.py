@@ -43,13 +43,24 @@ def grouped(table: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["group"].notna()]
 
 
+def block_layers(rows: pd.DataFrame) -> pd.Series:
+    """The layer of the block that each row's state leaves: a final norm has a layer of its own, and no block.
+
+    >>> block_layers(pd.DataFrame({"kind": ["hidden", "hidden", "final"], "layer": [0, 12, 13]})).tolist()
+    [0, 12, 12]
+    """
+    return rows["layer"] - rows["kind"].eq("final").astype("Int64")
+
+
 def in_a_row(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of layers with their `place` in the whole network and its `depth` from 0 to 1: stacks follow each other.
 
-    A stack that follows another starts one place after the other's last layer; `seam` is how many places came before its own.
+    A stack that follows another starts one place after the other's last block; `seam` is how many places came before its own. The state
+    after a final norm has the place of the last block.
     """
     keys = rows[[*UNIT, "stack"]].astype("string").fillna("")
-    last = rows["layer"].groupby([keys[name] for name in keys]).max()
+    blocks = block_layers(rows)
+    last = blocks.groupby([keys[name] for name in keys]).max()
     seams: dict[tuple[str, ...], int] = {}
     ends: dict[tuple[str, ...], int] = {}
     for *unit, stack in sorted(last.index, key=lambda key: (*key[:-1], stack_order(key[-1]))):
@@ -59,7 +70,7 @@ def in_a_row(rows: pd.DataFrame) -> pd.DataFrame:
     found = [tuple(map(str, key)) for key in keys.to_numpy()]
     seam = pd.Series([seams[key] for key in found], index=rows.index, dtype="Int64")
     whole = pd.Series([max(ends[key[:-1]] - 1, 1) for key in found], index=rows.index, dtype="Int64")
-    place = rows["layer"] + seam
+    place = blocks + seam
     return rows.assign(seam=seam, place=place, depth=(place / whole).astype("float64"))
 
 

@@ -8,7 +8,7 @@ Footer and headers are in Thrift's compact protocol.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,13 +27,17 @@ Fields = dict[int, Any]
 
 
 @contextmanager
-def opened(path: Path, **options: Any) -> Iterator[Any]:
-    """The file, open; a ValueError where a page claims more than its bytes can hold."""
+def opened(source: Path | BinaryIO, **options: Any) -> Iterator[Any]:
+    """A file, or one that is open for reading, as a Parquet file; a ValueError where a page claims more than its bytes can hold."""
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False, **options) as file:
-        check_pages(path)
+    with pq.ParquetFile(source, buffer_size=1 << 20, pre_buffer=False, **options) as file:
+        check_pages(source)
         yield file
+
+
+def _bytes_of(source: Path | BinaryIO) -> AbstractContextManager[BinaryIO]:
+    return source.open("rb") if isinstance(source, Path) else nullcontext(source)
 
 
 @dataclass(frozen=True)
@@ -47,9 +51,9 @@ class Chunk:
     rows: int
 
 
-def chunks(path: Path) -> list[Chunk]:
+def chunks(source: Path | BinaryIO) -> list[Chunk]:
     """All chunks of a file; a ValueError where its footer is garbled, or they claim more bytes than it has."""
-    with path.open("rb") as file:
+    with _bytes_of(source) as file:
         whole = file.seek(0, 2)
         file.seek(max(whole - 8, 0))
         end = file.read(8)
@@ -76,10 +80,10 @@ def _chunk(said: Fields, rows: int) -> Chunk:
     return Chunk(said[3][0].decode("utf-8", "replace"), *numbers)
 
 
-def check_pages(path: Path) -> None:
+def check_pages(source: Path | BinaryIO) -> None:
     """A ValueError where a page claims more than its bytes can hold."""
-    found = chunks(path)
-    with path.open("rb") as file:
+    found = chunks(source)
+    with _bytes_of(source) as file:
         for chunk in found:
             at, end = chunk.at, chunk.at + chunk.size
             while at < end:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 VECTORS = ("query", "key", "rotated_query", "rotated_key", "cross_query", "cross_key")
-"""Queries and keys, a site a head; before rotary unless the kind says so."""
+"""Queries and keys, a site per head; after a norm of queries and keys, if there is one, and before rotary unless the kind says so."""
 WITHOUT = ("mean_query", "1_dimension", "2_dimensions", "3_dimensions")
 """What may be taken out of queries before their attention is computed again."""
 ROWS = tuple(kind + part for kind in ("attention", "cross_attention") for part in ("", *(f"_without_{what}" for what in WITHOUT)))
@@ -47,8 +47,9 @@ class Site:
     """One place in a model whose vectors are measured.
 
     Hidden layer 0 enters the first block, layer L leaves the L-th block call, before any final norm. `final` is the state
-    after the final norm and exists only where there is one. The embedding tables have no layer. Of a convolutional block the
-    states around its last norm and its last activation are sites too; a `map` is a hidden state flattened to one vector an image.
+    after the final norm, if there is one; its layer is one more than that of the last block. The embedding tables have no
+    layer. In a convolutional block the states around its last norm and its last activation are sites too; a `map` is a hidden
+    state flattened to one vector per image.
 
     >>> Site("encoder", "hidden", 3).label
     'encoder.hidden.3'

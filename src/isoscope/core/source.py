@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import hashlib
-import importlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -174,11 +173,3 @@ def short_name(spec: str) -> str:
     if path.exists() or not glob.has_magic(spec):
         return path.absolute().name
     return "/".join(path.parts[next(i for i, part in enumerate(path.parts) if glob.has_magic(part)) :])
-
-
-def optional(module: str, what: str, package: str, extra: str) -> Any:
-    """A module that only `what` needs; where it is missing, how to install it."""
-    try:
-        return importlib.import_module(module)
-    except (ImportError, OSError) as error:  # soundfile raises OSError where its C library is missing
-        raise IsoscopeError(f"{what} needs the package {package}: pip install 'isoscope[{extra}]'.") from error

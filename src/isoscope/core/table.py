@@ -25,6 +25,7 @@ TABLE_COLUMNS: dict[str, str] = SITE_COLUMNS | {
     "value": "float64",
     "low": "float64",
     "high": "float64",
+    "interval_about": "string",
     "n": "Int64",
     "d": "Int64",
     "null": "float64",

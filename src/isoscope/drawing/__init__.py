@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from isoscope.core.group import UNTRAINED
@@ -145,7 +146,10 @@ def decades(values: pd.Series) -> list[float]:
     >>> decades(pd.Series([0.03, 20.0]))
     [0.01, 0.1, 1.0, 10.0, 100.0]
     """
-    low, high = math.floor(math.log10(values.min())), math.ceil(math.log10(values.max()))
+    finite = values[np.isfinite(values.astype("float64")) & (values > 0)]
+    if finite.empty:
+        return [1.0]
+    low, high = math.floor(math.log10(finite.min())), math.ceil(math.log10(finite.max()))
     return [10.0**power for power in range(low, high + 1)]
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from isoscope.core.group import UNTRAINED
-from isoscope.drawing import INK, INTERVAL, POLICY_IS_CHOSEN, Curve, curve_scales, in_layers, labelled, layered, records, short
+from isoscope.core.group import UNTRAINED, block_layers
+from isoscope.drawing import INK, POLICY_IS_CHOSEN, Curve, curve_scales, in_layers, labelled, layered, records, short
+from isoscope.drawing.different_n import interval_words, title_with_n
 
 ROLES = {"encoder": "#4c78a8", "decoder": "#e4762b"}
 """The colour of encoders and that of decoders; any other stack is grey."""
@@ -17,12 +18,15 @@ COLUMNS = ["curve", "kind", "layer", "policy", "value", "low", "high", "null", "
 
 
 def by_depth(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of layers with their `depth` in their own stack, from 0, which enters the first block, to 1, which leaves the last."""
+    """The rows of layers with their `depth` in their own stack, from 0, which enters the first block, to 1, which leaves the last.
+
+    The state after a final norm is at the depth of the last block.
+    """
     table = labelled(table, table.iloc[:0])[0]
     rows = in_layers(table)
     last = rows[rows["kind"].eq("hidden")].groupby("line")["layer"].max()
     whole = rows["line"].map(last).astype("Float64").clip(lower=1)
-    return rows.assign(depth=(rows["layer"] / whole).astype("float64"))
+    return rows.assign(depth=(block_layers(rows) / whole).astype("float64"))
 
 
 def role_curves(rows: pd.DataFrame) -> dict[str, Curve]:
@@ -76,10 +80,10 @@ def depth_panel(rows: pd.DataFrame, curves: list[Curve], title: str, said: str, 
         hidden.mark_point(filled=True, size=20).encode(y=y, **tone, opacity=weight, tooltip=tooltip),
         final.mark_point(shape="diamond", size=75, strokeWidth=1.8).encode(y=y, **tone, opacity=weight, tooltip=tooltip),
         data={"values": records(rows, COLUMNS)},
-        title=title,
+        title=title_with_n(title, rows, "curve"),
     )
     faint = f"indexof(datum.curve, '{UNTRAINED}') == 0 ? 0.6 : 1"
-    return chart.transform_filter(POLICY_IS_CHOSEN).transform_calculate(interval=INTERVAL, weight=faint)
+    return chart.transform_filter(POLICY_IS_CHOSEN).transform_calculate(interval=interval_words(rows), weight=faint)
 
 
 def depth_panels(table: pd.DataFrame, shown: dict[str, tuple[str, str]], *, null: bool) -> list[Any]:

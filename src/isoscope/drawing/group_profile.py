@@ -11,7 +11,6 @@ from isoscope.core.group import UNTRAINED, grouped, in_a_row
 from isoscope.core.published import published
 from isoscope.drawing import (
     INK,
-    INTERVAL,
     PAIR,
     POLICY_IS_CHOSEN,
     Curve,
@@ -24,6 +23,7 @@ from isoscope.drawing import (
     short,
     with_curves,
 )
+from isoscope.drawing.different_n import interval_words, title_with_n
 from isoscope.statistics.chance import one_pair
 
 
@@ -116,8 +116,8 @@ def _profile(rows: pd.DataFrame, beside: pd.DataFrame, field: str, known: list[C
         for curve, level in levels.items()
     ]
     faint = f"indexof(datum.curve, '{UNTRAINED}') == 0 ? 0.6 : 1"
-    models = models.transform_filter(POLICY_IS_CHOSEN).transform_calculate(interval=INTERVAL, weight=faint)
-    return layered(*rules, models, *others, title=title)
+    models = models.transform_filter(POLICY_IS_CHOSEN).transform_calculate(interval=interval_words(rows), weight=faint)
+    return layered(*rules, models, *others, title=title_with_n(title, rows, "curve"))
 
 
 def _seams(rows: pd.DataFrame, field: str) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from isoscope.drawing.different_n import title_with_n
 from isoscope.drawing.training import by_seed, layer_colour, over_seeds, over_training, panel_title, step_panel
 
 
@@ -25,6 +26,6 @@ def layer_panels(rows: pd.DataFrame, shown: dict[str, tuple[str, str]], *, thin:
             null = "null" if metric in dashed and own["null"].notna().any() else None
             drawn = own if thin else own[own["look"].eq("strong")]
             spread = None if thin else over_seeds(own, "layer")
-            words, look = panel_title(str(line), title, rows), layer_colour(own["layer"])
+            words, look = title_with_n(panel_title(str(line), title, rows), own, "step"), layer_colour(own["layer"])
             panels.append(step_panel(drawn, title=words, y=y, by="layer", look=look, spread=spread, dashed=null))
     return panels

@@ -118,7 +118,7 @@ def over_seeds(rows: pd.DataFrame, by: str) -> pd.DataFrame:
 def step_panel(
     rows: pd.DataFrame,
     *,
-    title: list[str],
+    title: str | list[str] | dict[str, Any],
     y: str,
     by: str,
     look: dict[str, Any],

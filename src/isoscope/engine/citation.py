@@ -44,7 +44,7 @@ def _year(paper: str) -> int:
 
 def citation(results: Results) -> Citation:
     """What a run is to be cited with."""
-    table, series = results.table(), results.series()
+    table, series = results.table(policy="every"), results.series()
     found = [key for name in [*table["metric"].unique(), *series["name"].unique()] for key in cited_by(str(name))]
     if (table["family"] == "block").any():
         found.append("godey2024")

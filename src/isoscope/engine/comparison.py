@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core.errors import IsoscopeError, nearest
-from isoscope.core.number import Number
+from isoscope.core.number import THIS_N, Number, same_n
 from isoscope.core.site import Site
 from isoscope.engine.results import Results
 from isoscope.metrics import registry
@@ -22,20 +22,42 @@ from isoscope.statistics.metric import Measured, Metric
 METRICS = ("between_cosine", "top_share", "effective_rank/d")
 """What is compared where nothing is named: all on a scale from 0 to 1."""
 PLACE = ["stack", "kind", "layer"]
-MOVERS = ("data", "documents", "tokens", "seq_len", "dtype", "sample", "seed", "shard", "isoscope", "torch", "transformers", "numpy")
+VALUES = ["a", "b", "difference", "low", "high", "least", "p", "how"]
+ROW = ["model_a", "model_b", *PLACE, "policy", "metric", *VALUES]
+MOVERS = (
+    "data",
+    "documents",
+    "tokens",
+    "seq_len",
+    "special_tokens",
+    "dtype",
+    "sample",
+    "seed",
+    "shard",
+    "isoscope",
+    "torch",
+    "transformers",
+    "numpy",
+)
 """What of a cell's spec may move a number, besides the model."""
 LEVEL = 0.05
 Network = tuple[str, int | None, int | None]
 """Model, step and seed."""
+Place = tuple[str, str, int | None]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` found: `rows`, one a difference; `sentences`, one a metric and model; `differ`, what else is not the same."""
+    """What `compare` found.
+
+    `rows`: one per difference. `sentences`: one per metric and pair of models. `differ`: what else is not the same. `refused`: one sentence
+    per metric whose value depends on n, where the runs have different n.
+    """
 
     rows: pd.DataFrame
     sentences: list[str]
     differ: dict[str, tuple[str, str]]
+    refused: list[str]
 
     def over(self, limit: float) -> pd.DataFrame:
         """The rows whose difference is surely larger than this, whatever its sign: the near end of the interval is beyond it."""
@@ -59,17 +81,19 @@ def compare(
     names = [entry.name for entry, _ in asked]
     tables = [run.table(names, policy) for run in (a, b)]
     found: list[dict[str, Any]] = []
+    refused: list[str] = []
     differ: dict[str, tuple[str, str]] = {}
     for first, second in _networks(a, b, models or {}):
         sides = [_Side(run, table, network) for run, table, network in zip((a, b), tables, (first, second), strict=True)]
         differ |= _differing(sides[0].spec, sides[1].spec)
         found += _differences(sides[0], sides[1], asked, policy)
-    if not found:
+        refused += _refusals(sides[0], sides[1], asked)
+    if not found and not refused:
         raise IsoscopeError(
             f"The runs have no row of {', '.join(dict.fromkeys(names))} in common; compare stacks of the same name and kind."
         )
-    rows = _judged(pd.DataFrame(found))
-    return Comparison(rows, list(_sentences(rows)), differ)
+    rows = _judged(pd.DataFrame(found, columns=ROW))
+    return Comparison(rows, list(_sentences(rows)), differ, refused)
 
 
 class _Side:
@@ -94,7 +118,7 @@ class _Side:
         self.statistics: Statistics = run.statistics(model, step, seed) if own[0]["keep"] != "rows" else {}
         self._clouds = Clouds(self.statistics)
 
-    def cloud(self, place: tuple[str, str, int | None], policy: str) -> Measured | None:
+    def cloud(self, place: Place, policy: str) -> Measured | None:
         """The cloud of all heads together behind a row, where the run kept it."""
         site = Site(*place)
         return next((cloud for head, cloud in self._clouds.of(site, policy) if head is None), None) if site in self.statistics else None
@@ -110,26 +134,44 @@ def _differences(a: _Side, b: _Side, asked: list[tuple[Metric, bool]], policy: s
         for entry, over_d in asked:
             if (*place, entry.name) not in a.rows or (*place, entry.name) not in b.rows:
                 continue
+            if _different_n(a, b, place, entry) is not None:
+                continue
             numbers = [_number(side.rows[*place, entry.name]) for side in (a, b)]
             scale = (1 / numbers[0].d, 1 / numbers[1].d) if over_d else (1.0, 1.0)
             found = difference(entry, numbers[0], numbers[1], both, scale)
             yield _row(a, b, place, policy, entry.name + "/d" * over_d, [float(x) * s for x, s in zip(numbers, scale, strict=True)], found)
 
 
-def _row(
-    a: _Side, b: _Side, place: tuple[str, str, int | None], policy: str, metric: str, values: list[float], found: Difference
-) -> dict[str, Any]:
+def _different_n(a: _Side, b: _Side, place: Place, entry: Metric) -> tuple[int, int] | None:
+    """Both n of a row whose value depends on n, where they are different."""
+    n = [side.rows[*place, entry.name]["n"] for side in (a, b)]
+    if entry.interval_about != THIS_N or any(pd.isna(x) for x in n) or same_n(*n):
+        return None
+    return int(n[0]), int(n[1])
+
+
+def _refusals(a: _Side, b: _Side, asked: list[tuple[Metric, bool]]) -> Iterator[str]:
+    """One sentence per metric that is not compared somewhere because n differs."""
+    for entry, over_d in asked:
+        places = [key[:3] for key in a.rows if key[3] == entry.name and key in b.rows]
+        different = {place: n for place in places if (n := _different_n(a, b, place, entry)) is not None}
+        if not different:
+            continue
+        n = next(iter(different.values()))
+        where = "" if len(different) == len(places) else f" in {len(different)} of {len(places)} places"
+        by_tokens = a.spec.get("counted", "tokens") == "tokens"
+        advice = f"measure both with --max-tokens {min(n)}" if by_tokens else "measure both on as many items"
+        names = f"{a.name}: " if a.name == b.name else f"{a.name} → {b.name}: "
+        yield (
+            f"{names}{entry.name}{'/d' * over_d} is not compared{where}: n differs ({n[0]:,} and {n[1]:,}) and this metric depends on n; "
+            f"{advice}."
+        )
+
+
+def _row(a: _Side, b: _Side, place: Place, policy: str, metric: str, values: list[float], found: Difference) -> dict[str, Any]:
     where = {"model_a": a.name, "model_b": b.name} | dict(zip(PLACE, place, strict=True)) | {"policy": policy, "metric": metric}
-    return where | {
-        "a": values[0],
-        "b": values[1],
-        "difference": found.value,
-        "low": found.low,
-        "high": found.high,
-        "least": found.least,
-        "p": found.p,
-        "how": found.how,
-    }
+    numbers = (*values, found.value, found.low, found.high, found.least, found.p, found.how)
+    return where | dict(zip(VALUES, numbers, strict=True))
 
 
 def _number(row: dict[Any, Any]) -> Number:

@@ -15,6 +15,7 @@ import pandas as pd
 from isoscope.core.bounded import parsed_object
 from isoscope.core.convention import CONVENTIONS, Convention, Reading, convention
 from isoscope.core.errors import IsoscopeError
+from isoscope.core.group import block_layers
 from isoscope.core.number import Number
 from isoscope.core.site import Site
 from isoscope.core.table import SITE_COLUMNS, TABLE_COLUMNS, stacked, tidy
@@ -22,7 +23,7 @@ from isoscope.engine.results import Results
 from isoscope.metrics import registry
 from isoscope.statistics.cloud import PARTS, Cloud
 from isoscope.statistics.kernel import Floats
-from isoscope.statistics.matrix import accumulate, cloud_of, say_zeros
+from isoscope.statistics.matrix import cloud_of, read_cloud
 from isoscope.statistics.sample import Sample
 from isoscope.statistics.site_statistics import SiteStatistics
 
@@ -92,9 +93,15 @@ def _batch_share(cloud: Cloud) -> Number:
     return Number(float(np.mean(shares)), n=count * size, d=cloud.d, note=note)
 
 
+def _plain_drift(cloud: Cloud) -> Number:
+    """‖x̄‖ with pairs within an item, which makes it a little longer than `drift_norm`."""
+    return Number(float(np.linalg.norm(cloud.moments.mean)), n=cloud.n, d=cloud.d).times(cloud.unit)
+
+
 OWN: dict[tuple[str, str], Callable[[Cloud], Number]] = {
     ("ethayarajh2019", "cosine"): _drawn_cosine,
     ("ethayarajh2019", "share"): _drawn_share,
+    ("godey2024", "drift"): _plain_drift,
     ("razzhigaev2024", "share"): _batch_share,
 }
 """What is no metric: convention and question → what the source does."""
@@ -147,10 +154,7 @@ def of_matrix(
     from isoscope.sources.arrays import open_array
 
     file = open_array(Path(matrix), key)
-    found = accumulate(file.blocks(), file.n, file.d, parts, allow_wide=allow_wide, sample=sample, seed=seed, name=str(file.name))
-    say_zeros(found, str(file.name))
-    cloud = found.cloud("all")
-    assert cloud is not None
+    cloud = read_cloud(file.blocks, file.n, file.d, parts, allow_wide=allow_wide, sample=sample, seed=seed, name=str(file.name))
     return answers(cloud, names)
 
 
@@ -172,7 +176,7 @@ def conventions_rows(results: Results, names: list[str] | None = None) -> pd.Dat
 def _from_table(results: Results, one: Convention) -> pd.DataFrame:
     """The readings that are metrics."""
     renamed = {reading.metric: _metric(one, reading) for reading in one.readings if reading.metric}
-    table = results.table(list(renamed)) if renamed else tidy([], TABLE_COLUMNS)
+    table = results.table(list(renamed), "every") if renamed else tidy([], TABLE_COLUMNS)
     table = table[table["kind"].isin(["hidden", "final"]) & table["head"].isna() & table["layer"].notna() & (table["policy"] == one.policy)]
     table = _last_layers(table, final=one.final)
     return table.assign(metric=table["metric"].map(renamed), spec=[_spec(text, one) for text in table["spec"]])
@@ -182,7 +186,7 @@ def _last_layers(table: pd.DataFrame, *, final: bool) -> pd.DataFrame:
     """Without the states after a final norm; or with them, and without the layer that they take the place of."""
     if not final:
         return table[table["kind"] == "hidden"]
-    keys = pd.MultiIndex.from_frame(table[[*UNIT, "layer"]].astype("string").fillna(""))
+    keys = pd.MultiIndex.from_frame(table.assign(layer=block_layers(table))[[*UNIT, "layer"]].astype("string").fillna(""))
     normed = keys[(table["kind"] == "final").to_numpy()]
     return table[(table["kind"] == "final") | ~keys.isin(normed)]
 
@@ -199,17 +203,21 @@ def _from_clouds(results: Results, one: Convention) -> pd.DataFrame:
         if "experiment" in manifest["identity"]:
             continue
         columns, spec = manifest["columns"], manifest["spec"]
-        if manifest["keep"] != "all":
-            raise IsoscopeError(f"{one.name} draws points, and the run kept none of {columns['model']}; measure it again with --keep all.")
+        needed = ("all",) if any(reading.draws for reading in own) else ("all", "sums")
+        if manifest["keep"] not in needed:
+            what, option = ("points", "all") if len(needed) == 1 else ("sums", "sums")
+            raise IsoscopeError(
+                f"{one.name} needs {what}, and the run kept none of {columns['model']}; measure it again with --keep {option}."
+            )
         sites = results.statistics(columns["model"], columns.get("step"), columns.get("seed"))
         for site, kept in sites.items():
             if not (isinstance(kept, SiteStatistics) and _counts(site, list(sites), final=one.final)):
                 continue
             cloud = kept.cloud(one.policy)
-            if cloud is None or not cloud.has("sample"):
+            if cloud is None:
                 continue
             where = columns | {"stack": site.stack, "kind": site.kind, "layer": site.layer, "policy": one.policy}
-            for reading in own:
+            for reading in [reading for reading in own if not reading.draws or cloud.has("sample")]:
                 number = _number(one, reading, cloud)
                 said = spec | {"policy": one.policy, "convention": one.name, "note": number.note}
                 text = json.dumps({name: value for name, value in said.items() if name != "activation_nulls"}, sort_keys=True)
@@ -221,4 +229,4 @@ def _counts(site: Site, sites: list[Site], *, final: bool) -> bool:
     """Whether a site is one of a convention's layers."""
     if site.kind == "final":
         return final
-    return site.kind == "hidden" and not (final and Site(site.stack, "final", site.layer) in sites)
+    return site.kind == "hidden" and not (final and Site(site.stack, "final", (site.layer or 0) + 1) in sites)

@@ -13,7 +13,7 @@ from isoscope.engine.progress import Progress
 from isoscope.engine.rows import numbers
 from isoscope.metrics import registry
 from isoscope.statistics.cloud import PARTS, Cloud
-from isoscope.statistics.matrix import accumulate, cloud_of, say_zeros
+from isoscope.statistics.matrix import cloud_of, read_cloud
 from isoscope.statistics.metric import Metric
 from isoscope.statistics.neighbours import estimate
 
@@ -86,10 +86,6 @@ def _cloud(matrix: Any, reads: Any, allow_wide: bool, sample: int, seed: int, ke
 
     file = open_array(Path(matrix), key)
     with progress.bar(f"{file.name}: reading", file.n, "rows") as bar:
-        statistics = accumulate(
-            file.blocks(), file.n, file.d, reads, allow_wide=allow_wide, sample=sample, seed=seed, name=str(file.name), progress=bar.advance
+        return read_cloud(
+            file.blocks, file.n, file.d, reads, allow_wide=allow_wide, sample=sample, seed=seed, name=str(file.name), progress=bar.advance
         )
-    say_zeros(statistics, str(file.name))
-    cloud = statistics.cloud("all")
-    assert cloud is not None
-    return cloud

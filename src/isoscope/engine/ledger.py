@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from isoscope.core.bounded import parse_json, read_json
+from isoscope.core.bounded import open_regular, parse_json, read_json
 from isoscope.core.errors import IsoscopeError
 from isoscope.models.audit import Seen
 from isoscope.models.suite import Checkpoint, Suite
@@ -48,23 +48,26 @@ class Ledger:
         if self._known is None:
             self._known = self._summary()
         if _size(self._journal) > self._read_to + 1:  # a line ends with a byte that the next one is read from
-            with self.journal.open("rb") as file:
-                file.seek(self._read_to)
-                whole = file.read().rpartition(b"\n")[0]  # a line without an end is being written, or was when its process was killed
+            try:
+                with open_regular(self.journal) as file:
+                    file.seek(self._read_to)
+                    whole = file.read().rpartition(b"\n")[0]  # a line without an end is being written, or was when its process was killed
+            except OSError as error:
+                raise _damaged(self.journal, error.strerror or str(error)) from error
             self._read_to += len(whole)
             for line in whole.splitlines():
                 self._apply(self._known, line)
         return self._known
 
     def _summary(self) -> dict[str, Any]:
-        if not self.path.exists():
-            return {"suites": {}, "downloaded": []}
         try:
-            found: dict[str, Any] = read_json(self.path)
+            found: dict[str, Any] = read_json(self.path, follow=False)
+        except FileNotFoundError:
+            return {"suites": {}, "downloaded": []}
         except (OSError, ValueError) as error:
-            raise IsoscopeError(f"{self.path} is damaged; delete it and run again.") from error
+            raise _damaged(self.path, getattr(error, "strerror", None) or "it is no JSON") from error
         if not _is_ledger(found):
-            raise IsoscopeError(f"{self.path} is damaged; delete it and run again.")
+            raise _damaged(self.path, "it is not what a sweep writes")
         return found
 
     def _apply(self, known: dict[str, Any], line: bytes) -> None:
@@ -86,7 +89,7 @@ class Ledger:
         line = f"\n{json.dumps(said, ensure_ascii=False)}\n".encode()  # begins a line of its own, should the last have no end
 
         def act() -> None:
-            handle = os.open(self.journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            handle = os.open(self.journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
             try:
                 os.write(handle, line)
             finally:
@@ -198,10 +201,15 @@ def _looks(path: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _size(path: str) -> int:
+    """The bytes of the journal. For a link this is the length of its target's name; opening it then says that it is one."""
     try:
-        return os.stat(path).st_size
+        return os.lstat(path).st_size
     except OSError:
         return 0
+
+
+def _damaged(path: Path, reason: str) -> IsoscopeError:
+    return IsoscopeError(f"{path} is damaged ({reason}); delete it and run again.")
 
 
 def _place(one: Seen | Checkpoint) -> str:

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isoscope.core.counts import THREADS, check_count
-from isoscope.core.errors import STRANGE, IsoscopeError
+from isoscope.core.errors import IsoscopeError
+from isoscope.core.extras import missing_extras_as_user_errors
 from isoscope.core.group import UNTRAINED
 from isoscope.core.named import Name, named
 from isoscope.core.source import Source
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     """How far a cell got, and what was found until there."""
 
 
+@missing_extras_as_user_errors("Measuring a model")
 def measure(
     models: Name | Iterable[Name] | Module,
     data: Name | Iterable[Any] = "embedded",
@@ -72,6 +74,7 @@ def measure(
         feed: of a module, `feed(module, batch)` runs a batch; by default the module is called with it.
         blocks: of a module, the paths of its blocks, as in `layers.*`; by default the largest repeated structure.
         name: of a module, what the table calls it; by default its class.
+        channels: of a module, how the channels of its maps lie, `first` or `last`; by default the layers that read and make a map tell.
         options: as the command line has them, with underscores: `max_tokens`, `seq_len`, `layers`, `shard`, …
 
     Returns:
@@ -87,8 +90,8 @@ def measure(
                 raise IsoscopeError(f"The option {option!r} does not apply to a module: batches are measured as they come, all of them.")
 
         return measure_module(models, data, Run(out), chosen, Progress(quiet=quiet), feed=feed, blocks=blocks, name=name)
-    if feed is not None or blocks is not None or name is not None:
-        raise IsoscopeError("feed, blocks and name belong to a torch.nn.Module; models by name bring their own.")
+    if feed is not None or blocks is not None or name is not None or chosen.channels is not None:
+        raise IsoscopeError("feed, blocks, channels and name belong to a torch.nn.Module; models by name bring their own.")
     names = named(models)
     if not names:
         raise IsoscopeError("Name at least one model: a folder, a .gguf file or a hub id.")
@@ -201,12 +204,12 @@ def _run_cell(run: Run, key: str, name: str, progress: Progress, carry_on: Calla
     half = run.load_partial(key)
     if half is None:
         return carry_on(None)
+    from isoscope.engine.single_pass import StateMisfitError
+
     try:
         return carry_on(half)
-    except STRANGE as error:
-        if isinstance(error, IsoscopeError):
-            raise
-        progress.note(f"{name}: what was left half done does not fit what is measured; from the start then.")
+    except StateMisfitError as error:
+        progress.note(f"{name}: the saved partial state does not match this measurement ({error}); starting over.")
     del half
     run.drop_partial(key)
     return carry_on(None)

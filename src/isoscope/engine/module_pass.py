@@ -27,6 +27,7 @@ from isoscope.engine.progress import Progress
 from isoscope.engine.results import Results
 from isoscope.engine.sites import Sites
 from isoscope.engine.stream import Sequence, Slicer
+from isoscope.models.autocast import autocast_dtypes, autocast_off
 from isoscope.models.family import Stack
 from isoscope.models.piece import Piece, Positions
 from isoscope.models.tap import Layout, state_of
@@ -92,12 +93,18 @@ def _check(module: Any, batches: Any) -> None:
 
 @contextlib.contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Evaluation, without the fast path of torch's Transformer layers, which packs states so that no hook can read them."""
+    """Evaluation in the module's own type: autocast is off.
+
+    The fast path of torch's Transformer layers is off too: it packs states so that no hook can read them. Flags are set one by one and
+    `module.eval()` is not called: some modules merge weights there, and `train()` would have to be called to undo it.
+    """
     modes, fast = [(part, part.training) for part in module.modules()], torch.backends.mha.get_fastpath_enabled()
-    module.eval()
-    torch.backends.mha.set_fastpath_enabled(False)
     try:
-        yield
+        torch.backends.mha.set_fastpath_enabled(False)
+        for part, _ in modes:
+            part.training = False
+        with autocast_off():
+            yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
         for part, mode in modes:
@@ -112,6 +119,8 @@ class ModulePass:
         self.slicer = Slicer((), 1)
         self.sites: Sites | None = None
         self.ordered = True
+        self.autocast: dict[str, str] = {}
+        """Where the module, or `feed`, turns autocast on by itself: the type that it computes in, per type of device."""
         self.rows = 0
         self.seen = hashlib.sha256()
 
@@ -168,22 +177,26 @@ class ModulePass:
     def spec(self, weights: str) -> dict[str, Any]:
         """What moved the numbers."""
         assert self.sites is not None
-        return {
-            "data": "batches",
-            "fingerprint": self.seen.hexdigest(),
-            "weights": weights,
-            "architecture": type(getattr(self.module, "_orig_mod", self.module)).__name__,
-            "documents": self.rows,
-            "tokens": self.rows,
-            "counted": "rows",
-            "sample": self.options.sample,
-            "seed": self.options.seed,
-            "shard": "1/1",
-            "unit": "row",
-            "isoscope": __version__,
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-        } | self.sites.marks()
+        return (
+            {
+                "data": "batches",
+                "fingerprint": self.seen.hexdigest(),
+                "weights": weights,
+                "architecture": type(getattr(self.module, "_orig_mod", self.module)).__name__,
+                "documents": self.rows,
+                "tokens": self.rows,
+                "counted": "rows",
+                "sample": self.options.sample,
+                "seed": self.options.seed,
+                "shard": "1/1",
+                "unit": "row",
+                "isoscope": __version__,
+                "torch": torch.__version__,
+                "numpy": np.__version__,
+            }
+            | ({"autocast": self.autocast} if self.autocast else {})
+            | self.sites.marks()
+        )
 
     def _arguments(self, batch: Any) -> Mapping[str, Any]:
         """What a batch holds, by name, where names are to be had."""
@@ -193,7 +206,8 @@ class ModulePass:
 
     def _learned(self, batch: Any) -> Sites:
         """The sites, and whether their positions have an order: those of a map have none, nor has a single vector."""
-        sites = Sites({STACK: Stack(self.module, self.blocks)}, self.options, self.slicer.names, self.name, maps=True)
+        chosen = self.options.channels
+        sites = Sites({STACK: Stack(self.module, self.blocks)}, self.options, self.slicer.names, self.name, maps=True, channels=chosen)
         found = [block for _, block in sites.tap.stacks[STACK]]
         for block in found:
             if _positions_first(block):
@@ -202,8 +216,13 @@ class ModulePass:
                     "batch_first=True, which its weights fit as well."
                 )
         shapes: set[int] = set()
+
+        def note(_: nn.Module, args: Any, output: Any) -> None:
+            shapes.add(state_of(output).dim())
+            self.autocast |= autocast_dtypes()
+
         # A module may change what it is given, and would see the first batch more than once: it gets copies.
-        handles = [block.register_forward_hook(lambda _, args, output: shapes.add(state_of(output).dim())) for block in found]
+        handles = [block.register_forward_hook(sites.tap.guard.wrap(note)) for block in found]
         try:
             sites.learn(lambda: self.run(batch, copy=True))
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,15 +16,19 @@ SECOND_UP_TO = 2048
 """Second moments are kept by default up to this dimension."""
 KEEP = ("rows", "sums", "all")
 SPLITS = ("sink", "frequency", "position")
+CHANNELS = ("first", "last")
 MAPS = ("per-position", "per-image", "both")
 TAPS = ("hidden", "attention")
 OF_ATTENTION = ("query_rows", "median", "rotated", "sharpness")
 """The options that mean something only where attention is tapped."""
-OF_A_MODULE = ("layers", "gram", "cosine_sd", "sample", "maps", "seed", "keep", "taps", *OF_ATTENTION)
+OF_A_MODULE = ("layers", "gram", "cosine_sd", "sample", "maps", "channels", "seed", "keep", "taps", *OF_ATTENTION)
 """The options that mean something where the user makes the batches."""
 SAMPLE_UP_TO = 8192
 """No sample is kept of points wider than this: of maps flattened to a vector an image."""
-NAMED = ("final", "input", "output")
+NAMES = {"final": "final", "input_embedding": "input", "output_embedding": "output"}
+"""The kinds of sites that `--layers` asks for by name."""
+Word = int | str | tuple[int, int]
+"""One part of `--layers`: a number, a name, or a range with both ends."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,8 @@ class Options:
     max_tokens: int | None = None
     max_items: int | None = None
     maps: str = "per-position"
+    channels: str | None = None
+    """For a module: how the channels of its maps lie, `first` or `last`; None finds out from the layers that read and make them."""
     taps: tuple[str, ...] = ("hidden",)
     query_rows: int | None = None
     median: bool = False
@@ -66,6 +73,9 @@ class Options:
             raise IsoscopeError(f"--keep must be one of {', '.join(KEEP)}; got {self.keep!r}{nearest(self.keep, list(KEEP)) or '.'}")
         if self.maps not in MAPS:
             raise IsoscopeError(f"--maps must be one of {', '.join(MAPS)}; got {self.maps!r}{nearest(self.maps, list(MAPS)) or '.'}")
+        if self.channels is not None and self.channels not in CHANNELS:
+            known = f"{' or '.join(CHANNELS)}; got {self.channels!r}{nearest(str(self.channels), list(CHANNELS)) or '.'}"
+            raise IsoscopeError(f"channels must be {known}")
         for split in self.split:
             if split not in SPLITS:
                 raise IsoscopeError(f"--split takes {', '.join(SPLITS)}; got {split!r}{nearest(split, list(SPLITS)) or '.'}")
@@ -85,7 +95,7 @@ class Options:
     def identity(self) -> dict[str, Any]:
         """What of these choices determines the statistics: not batch size, threads, device or what is kept."""
         moved = ("layers", "gram", "split", "cosine_sd", "sample", "max_tokens", "max_items", "maps", "seq_len", "dtype", "seed")
-        tapped = ("taps", *OF_ATTENTION) if self.attention else ()
+        tapped = (("taps", *OF_ATTENTION) if self.attention else ()) + (("channels",) if self.channels else ())
         return {name: getattr(self, name) for name in (*moved, *tapped)} | {"statistics": VERSION}
 
     @property
@@ -95,9 +105,16 @@ class Options:
 
     def wants(self, site: Site, depth: int) -> bool:
         """Whether a site of a stack of this depth is to be measured."""
-        if "hidden" not in self.taps and site.kind not in ATTENTION:
-            return False
-        return _chosen(self.layers, site, depth)
+        return self._taps(site) and _chosen(self.layers, site, depth)
+
+    def _taps(self, site: Site) -> bool:
+        return "hidden" in self.taps or site.kind in ATTENTION
+
+    def check_layers(self, sites: Collection[Site], depths: Mapping[str, int], model: str) -> None:
+        """Refuse layers that the model does not have: `sites` are all of its own, `depths` how often each stack calls a block."""
+        if tapped := [site for site in sites if self._taps(site)]:
+            _check_layers("--layers", self.layers, tapped, depths, model)
+            _check_layers("--gram", self.gram, tapped, depths, model)
 
     def wants_second(self, site: Site, depth: int, d: int) -> bool:
         """Whether second moments are kept for it."""
@@ -130,7 +147,7 @@ def parse_taps(text: str) -> tuple[str, ...]:
     return tuple(sorted(words, key=lambda word: TAPS.index(word) if word in TAPS else len(TAPS)))
 
 
-def parse_layers(text: str) -> list[int | str | tuple[int, int]] | None:
+def parse_layers(text: str) -> list[Word] | None:
     """`0,3,6-8,-1,final` as numbers, ranges and names; None for `all`.
 
     >>> parse_layers("0,3,6-8,-1,final")
@@ -138,35 +155,50 @@ def parse_layers(text: str) -> list[int | str | tuple[int, int]] | None:
     """
     if text == "all":
         return None
-    found: list[int | str | tuple[int, int]] = []
+    found: list[Word] = []
+    named = list(NAMES.values())
     for word in filter(None, (word.strip() for word in text.split(","))):
         low, dash, high = word.partition("-")
-        if word in NAMED:
+        if word in named:
             found.append(word)
         elif word.removeprefix("-").isdecimal():
             found.append(int(word))
         elif dash and low.isdecimal() and high.isdecimal():
+            if int(low) > int(high):
+                raise IsoscopeError(f"A range of layers goes from the lower to the higher, as in 8-12; got {word!r}.")
             found.append((int(low), int(high)))
         else:
             raise IsoscopeError(
-                f"Layers are numbers, ranges and {', '.join(NAMED)} (0,4,8-12,-1,final); got {word!r}{nearest(word, list(NAMED)) or '.'}"
+                f"Layers are numbers, ranges and {', '.join(named)} (0,4,8-12,-1,final); got {word!r}{nearest(word, named) or '.'}"
             )
     return found
 
 
 def _chosen(text: str, site: Site, depth: int) -> bool:
     words = parse_layers(text)
-    if words is None:
-        return True
-    named = {"final": "final", "input_embedding": "input", "output_embedding": "output"}
-    if site.kind in named:
-        return named[site.kind] in words
-    layer = site.layer or 0
-    return any(
-        (word if word >= 0 else depth + 1 + word) == layer if isinstance(word, int) else word[0] <= layer <= word[1]
-        for word in words
-        if not isinstance(word, str)
-    )
+    return words is None or any(_names(word, site, depth) for word in words)
+
+
+def _names(word: Word, site: Site, depth: int) -> bool:
+    """Whether one word of `--layers` means this site of a stack of `depth` blocks; negative numbers count back from the last block."""
+    if isinstance(word, str) or site.layer is None:
+        return word == NAMES.get(site.kind)
+    if isinstance(word, tuple):
+        return word[0] <= site.layer <= word[1]
+    return site.layer == (word if word >= 0 else depth + 1 + word)
+
+
+def _check_layers(option: str, text: str, sites: Collection[Site], depths: Mapping[str, int], model: str) -> None:
+    """Refuse the first word of a choice of layers that means none of these sites, and a range that ends beyond them."""
+    last = max((site.layer for site in sites if site.layer is not None), default=0)
+    for word in parse_layers(text) or []:
+        beyond = isinstance(word, tuple) and word[1] > last
+        if beyond or not any(_names(word, site, depths.get(site.stack, 0)) for site in sites):
+            first = min(site.layer for site in sites if site.layer is not None)  # attention has no layer 0
+            there = [f"{f'{stack} ' if len(depths) > 1 else ''}{first} to {depth}" for stack, depth in depths.items()]
+            there += [name for kind, name in NAMES.items() if any(site.kind == kind for site in sites)]
+            got = f"{word[0]}-{word[1]}" if isinstance(word, tuple) else word
+            raise IsoscopeError(f"{option} must name layers that {model} has ({', '.join(there)}); got {got}: correct it or leave it out.")
 
 
 def options_from(given: dict[str, Any]) -> Options:

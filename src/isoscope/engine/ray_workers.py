@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import tempfile
 import threading
@@ -17,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.engine.executor import cores
+from isoscope.core.extras import import_optional
 from isoscope.engine.options import Options
+from isoscope.engine.ray_start import first_line, start_ray
 from isoscope.engine.task import LostError, Task, out_of_memory, recorded
 from isoscope.engine.workers import COPIES, ROOM
 from isoscope.models.reference import ModelReference, resolve, weight
@@ -53,16 +53,9 @@ class RayWorkers:
     def __enter__(self) -> RayWorkers:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        try:
-            import ray
-        except ImportError as error:
-            raise IsoscopeError("--engine ray needs Ray; pip install 'isoscope[ray]', or leave --engine out.") from error
+        ray = import_optional("ray", "--engine ray")
         if not ray.is_initialized():
-            local = {} if self.address else {"num_cpus": max(cores(), self.most or 1), "include_dashboard": False}
-            try:
-                ray.init(address=self.address or "local", log_to_driver=False, logging_level=logging.ERROR, **local)
-            except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
-                raise IsoscopeError(f"No Ray cluster answers at {self.address}; `ray start --head` starts one.") from error
+            start_ray(self.address, self.most)
             self._mine = True
         # What a node that is gone took with it is asked for again by whoever waits, who knows with which batch.
         self._measure = ray.remote(max_retries=0)(_measured)
@@ -107,7 +100,8 @@ class RayWorkers:
             outer.set_exception(CancelledError())
             return outer
         needs = self._needs(weight(task.reference))
-        alone = replace(task, options=replace(task.options, threads=needs.cpus))
+        named = replace(task.reference, folder=task.reference.folder.absolute())  # a node has a current folder of its own
+        alone = replace(task, reference=named, options=replace(task.options, threads=needs.cpus))
         chosen = self._measure.options(num_cpus=needs.cpus, num_gpus=needs.gpus, memory=needs.memory, name=task.reference.name)
         reference = chosen.remote(alone)
         self._underway[id(outer)] = reference
@@ -135,16 +129,14 @@ class RayWorkers:
             outer.set_exception(error.cause if isinstance(error.cause, Exception) else error)
         except RayError as error:
             outer.set_exception(
-                CancelledError() if self._closed else LostError(f"The node that measured {task.reference.name} is gone: {_line(error)}.")
+                CancelledError()
+                if self._closed
+                else LostError(f"The node that measured {task.reference.name} is gone: {first_line(error)}.")
             )
         except BaseException as error:
             outer.set_exception(error)
         finally:
             self._underway.pop(id(outer), None)
-
-
-def _line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 def _measured(task: Task) -> tuple[Files, list[str]] | IsoscopeError:

@@ -74,7 +74,7 @@ class Reproduction:
         named = dict.fromkeys(name for figure in self.figures for name in figure.also)
         named |= dict.fromkeys(self.paper.also if len(self.figures) == len(self.paper.figures) else ())
         rows, points = on_request(results, list(named), self.progress)
-        table, series = stacked([results.table(), rows], TABLE_COLUMNS), stacked([results.series(), points], SERIES_COLUMNS)
+        table, series = stacked([results.table(policy="every"), rows], TABLE_COLUMNS), stacked([results.series(), points], SERIES_COLUMNS)
         return table.drop_duplicates(ignore_index=True), series.drop_duplicates(ignore_index=True)
 
 

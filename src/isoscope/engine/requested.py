@@ -26,7 +26,7 @@ Tables = tuple[pd.DataFrame, pd.DataFrame]
 def on_request(results: Results, names: list[str], progress: Progress) -> Tables:
     """Metrics and series of these names, of every model; of a suite only of the last step of its first longest seed."""
     cells = [cell for cell in standing(results.run.cells()) if cell.has_statistics] if names else []
-    found = [_of(cell, names, Run(results.path / REQUESTED), progress) for cell in cells]
+    found = [_of(cell, names, results.run.within(REQUESTED), progress) for cell in cells]
     return stacked([rows for rows, _ in found], TABLE_COLUMNS), stacked([points for _, points in found], SERIES_COLUMNS)
 
 

@@ -20,6 +20,9 @@ from isoscope.store.cell import Cell, as_arrow, framed, packed
 from isoscope.store.manifest import key_of, manifest_of
 from isoscope.store.run import Run
 
+EVERY = "every"
+"""The policy that stands for all policies of a run."""
+
 
 class Results:
     """A run, open for reading: `table()`, `series()`, `manifests()`."""
@@ -28,10 +31,12 @@ class Results:
         self.run = Run.existing(path)
         self.path = self.run.path
 
-    def table(self, metric: str | list[str] | None = None, policy: str | None = None) -> pd.DataFrame:
-        """One row a number. A metric that is not among the rows is computed from the stored statistics.
+    def table(self, metric: str | list[str] | None = None, policy: str = "all") -> pd.DataFrame:
+        """One row per number, over all tokens. A metric that is not among the rows is computed from the stored statistics.
 
-        Those that take seconds (`on_request`) are computed only where they are named.
+        Args:
+            metric: one metric or several; by default all of them, except those that take seconds (`on_request`).
+            policy: which tokens count: `all`, `no-special`, `body` or a part that was split off; `every` gives the rows of all policies.
         """
         wanted = [metric] if isinstance(metric, str) else metric
         known = [entry.name for entry in [*metrics(), *profiles()]]
@@ -43,12 +48,11 @@ class Results:
         frame = framed([self._arrow_rows(cell, computed, strict=wanted is not None) for cell in self.run.cells()], TABLE_COLUMNS)
         if wanted is not None:
             frame = frame[frame["metric"].isin(wanted)]
-        if policy is not None:
+        if policy != EVERY:
             policies = sorted(frame["policy"].unique())
             if policies and policy not in policies:
-                raise IsoscopeError(
-                    f"The policy {policy!r} is not in this run; it has {', '.join(policies)}{nearest(policy, policies) or '.'}"
-                )
+                there = f"{', '.join(policies)} and {EVERY}{nearest(policy, policies) or '.'}"
+                raise IsoscopeError(f"The policy {policy!r} is not in this run; it has {there}")
             frame = frame[frame["policy"] == policy]
         return frame.reset_index(drop=True)
 

@@ -187,7 +187,9 @@ def _behind(values: dict[str, Any], level: float | None) -> dict[str, Any]:
     said = "null of independent features behind this activation"
     nulls = dict.fromkeys(("mean_cosine", "between_cosine", "within_cosine"), level) | {"isotropy_score": 1 - level}
     return values | {
-        name: Number(value, n=value.n, d=value.d, low=value.low, high=value.high, null=nulls[name], note=said)
+        name: Number(
+            value, n=value.n, d=value.d, low=value.low, high=value.high, null=nulls[name], note=said, interval_about=value.interval_about
+        )
         for name, value in values.items()
         if name in nulls
     }

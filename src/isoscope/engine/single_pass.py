@@ -6,7 +6,7 @@ import contextlib
 import functools
 import gc
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import fields
 from itertools import islice
 from typing import Any
 
@@ -24,8 +24,9 @@ from isoscope.engine.options import SAMPLE_UP_TO, Options
 from isoscope.engine.sites import Sites
 from isoscope.engine.stream import WINDOW_BATCHES, Cursor, Sequence, Slicer, Stream, batches, frequency_bins, last_parts
 from isoscope.models.device_map import weight_of
-from isoscope.models.load import LoadedModel, explained, load
-from isoscope.models.piece import Fed, Piece, Positions
+from isoscope.models.load import LoadedModel, load
+from isoscope.models.model_errors import CANNOT_RUN, model_errors_as_user_errors
+from isoscope.models.piece import Fed
 from isoscope.models.reference import ModelReference
 from isoscope.statistics.kept import Statistics, fits, state_of
 from isoscope.statistics.kernel import warm_up
@@ -65,18 +66,21 @@ def _loaded(reference: ModelReference, options: Options, *, hold: bool) -> Loade
     return model
 
 
+class StateMisfitError(Exception):
+    """A saved state that is not one of the sites which are measured."""
+
+
 class Pass:
     """Loads the model, finds its sites with a short first pass, and reduces the rest of the source to their statistics."""
 
     def __init__(self, reference: ModelReference, source: Source, options: Options, *, hold: bool = False) -> None:
         self.reference, self.source, self.options = reference, source, options
         self.model = _loaded(reference, options, hold=hold)
-        with self._explained():
-            self.reader = self.model.family.reader(self.model, options.seq_len)
+        self.reader = self.model.family.reader(self.model, options.seq_len)
         if self.reader.unit != "tokens" and (of_tokens := [one for one in options.split if one != "sink"]):
             raise IsoscopeError(f"--split {of_tokens[0]} divides tokens; {reference.name} reads {self.reader.unit}.")
         self.batch_tokens = options.batch_size * self.reader.seq_len
-        self.stream = Stream(source, self._pieces, options.max_tokens, options.shard, options.max_items)
+        self.stream = Stream(source, self.reader.pieces, options.max_tokens, options.shard, options.max_items)
         self.by_sequence = self.stream.by_sequence()
         bins = frequency_bins(self.stream) if "frequency" in options.split else None
         self.slicer = Slicer(options.split, self.reader.seq_len, bins)
@@ -91,27 +95,8 @@ class Pass:
             maps=images,
             longest=None if images else self.reader.seq_len,
         )
-        with self._explained():
-            probe = self.reader.feed(self.reader.probe(1, 4))
-            self.taps.learn(lambda: self._forward(probe))
-
-    def _explained(self) -> contextlib.AbstractContextManager[None]:
-        """What configuration, tokenizer and weights say of each other, where they were never meant to be together, in one sentence."""
-        return explained(self.reference, "cannot be run")
-
-    def _pieces(self, content: Any) -> list[Piece]:
-        with self._explained():
-            return self.reader.pieces(content)
-
-    def _fed(self, pieces: list[Piece]) -> Fed:
-        with self._explained():
-            fed = self.reader.feed(pieces)
-
-        def positions(stack: str, t: int) -> list[Positions]:
-            with self._explained():
-                return fed.positions(stack, t)
-
-        return replace(fed, positions=positions)
+        probe = self.reader.feed(self.reader.probe(1, 4))
+        self.taps.learn(lambda: self._forward(probe), self._tables())
 
     @property
     def sites(self) -> Statistics:
@@ -119,7 +104,7 @@ class Pass:
         return self.taps.statistics
 
     def _forward(self, fed: Fed) -> None:
-        with torch.inference_mode(), self._explained():
+        with torch.inference_mode(), model_errors_as_user_errors(self.reference, CANNOT_RUN):
             try:
                 self.model.base(**fed.arguments)
             except IndexError as error:
@@ -129,14 +114,18 @@ class Pass:
                 ) from error
 
     def static_tables(self) -> dict[Site, Tensor]:
-        """The embedding tables as sites; the output table only where it is not the input table."""
-        inner, outer = (self._table(ask) for ask in (self.model.whole.get_input_embeddings, self.model.whole.get_output_embeddings))
+        """The embedding tables that the options ask for."""
+        return {site: table for site, table in self._tables().items() if self.options.wants(site, 0)}
+
+    def _tables(self) -> dict[Site, Tensor]:
+        """The embedding tables as sites; the output table only if the checkpoint has it and it is not the input table."""
+        inner, outer = self._table(self.model.whole.get_input_embeddings), self._table(lambda: self.model.output_embedding)
         found: dict[Site, Tensor] = {}
         if inner is not None:
             found[Site(self._owner(inner), "input_embedding")] = weight_of(inner)
         if outer is not None and (inner is None or weight_of(outer).data_ptr() != weight_of(inner).data_ptr()):
             found[Site(list(self.taps.tap.stacks)[-1], "output_embedding")] = weight_of(outer)
-        return {site: table for site, table in found.items() if self.options.wants(site, 0)}
+        return found
 
     def _table(self, ask: Callable[[], Any]) -> Any:
         """A table of embeddings; models of images or sound have none, and say so in their own ways."""
@@ -154,13 +143,19 @@ class Pass:
         return (held or list(self.taps.tap.stacks))[0]
 
     def resume(self, cursor: dict[str, int], arrays: dict[str, np.ndarray]) -> None:
-        """Go on from a saved state; a ValueError, or another error, where it is none of these sites'."""
+        """Continue from a saved state; a `StateMisfitError` where it is not one of these sites'."""
         states = by_label(arrays)
+        if cursor.keys() != {field.name for field in fields(Cursor)}:
+            raise StateMisfitError("the state counts other things")
         if states.keys() != {site.label for site in self.sites}:
-            raise ValueError("the state is of other sites")
+            raise StateMisfitError("the state is of other sites")
         if not all(fits(states[site.label], state_of(kept)) for site, kept in self.sites.items()):
-            raise ValueError("the state is of sites that are kept otherwise")
-        self.sites.update(unpack(arrays))
+            raise StateMisfitError("the state is of sites that are kept otherwise")
+        try:
+            read = unpack(arrays)
+        except (KeyError, ValueError, IndexError, TypeError) as error:  # arrays that no statistics have written
+            raise StateMisfitError(f"the state cannot be read ({error})") from error
+        self.sites.update(read)
         self.stream.cursor = Cursor(**cursor)
 
     def run(self) -> Iterator[None]:
@@ -188,15 +183,15 @@ class Pass:
 
     def _calibrate(self) -> None:
         """The first sequences of the whole source, whatever the shard: what is taken out of queries is found from them."""
-        first = Stream(self.source, self._pieces, None, max_items=self.options.max_items)
+        first = Stream(self.source, self.reader.pieces, None, max_items=self.options.max_items)
         sequences = islice((sequence for window in first.windows(1, by_sequence=True) for sequence in window), CALIBRATE)
         for batch in batches(list(sequences), self.batch_tokens, pads=self.reader.pads):
-            fed = self._fed([sequence.piece for sequence in batch])
+            fed = self.reader.feed([sequence.piece for sequence in batch])
             laid = self.slicer.laid(batch, np.ones(len(batch), dtype=bool), self.options.seed, fed.positions)
             self.taps.calibrate(functools.partial(self._forward, fed), laid)
 
     def _measure(self, batch: list[Sequence], last: np.ndarray) -> None:
-        fed = self._fed([sequence.piece for sequence in batch])
+        fed = self.reader.feed([sequence.piece for sequence in batch])
         laid = self.slicer.laid(batch, last, self.options.seed, fed.positions)
         self.taps.measure(lambda: self._forward(fed), laid)
 
@@ -254,7 +249,7 @@ class Pass:
         pieces = self.reader.probe(self.options.batch_size, self.reader.seq_len)
         if self.reader.unit == "tokens" and len(pieces) > 1 and self.reader.pads:
             pieces[0] = self.reader.probe(1, 1)[0]  # with padding, as batches have it: a mask of its own takes memory too
-        self._forward(self._fed(pieces))
+        self._forward(self.reader.feed(pieces))
         return peak_memory() + sum(plan.memory() for plan in self._plans()) + self._working()
 
     def _working(self) -> int:
@@ -271,6 +266,8 @@ class Pass:
             said.append("fewer than 30 items: intervals are over the pieces that they were cut into, which are less independent than items")
         if self.reference.untrained:
             said.append(f"weights at initialisation, seed {self.options.seed}")
+        if self.reader.special_tokens:
+            said.append(f"special tokens fed: {self.reader.special_tokens}")
         return said
 
     def columns(self) -> dict[str, Any]:
@@ -286,7 +283,7 @@ class Pass:
 
     def spec(self) -> dict[str, Any]:
         """What moves a number: data, lengths, types, seeds, versions."""
-        cursor, o = self.stream.cursor, self.options
+        cursor, o, fit = self.stream.cursor, self.options, self.model.fit
         return {
             "data": self.source.name,
             "fingerprint": self.source.fingerprint,
@@ -297,8 +294,10 @@ class Pass:
             "max_tokens": o.max_tokens,
             "seq_len": self.reader.seq_len,
             "counted": self.reader.unit,
+            **({"special_tokens": self.reader.special_tokens} if self.reader.special_tokens else {}),
             "dtype": o.dtype,
             "partial_weights": o.allow_partial,
+            **({"weights_that_do_not_fit": misfit} if (misfit := "; ".join(filter(None, (fit.inside, fit.outside)))) else {}),
             "sample": o.sample,
             "seed": o.seed,
             "shard": f"{o.shard[0] + 1}/{o.shard[1]}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import torch
@@ -35,19 +35,23 @@ class Sites:
         *,
         inner: bool = False,
         maps: bool = False,
+        channels: str | None = "first",
         longest: int | None = None,
     ) -> None:
         self.options, self.slices, self.name = options, slices, name
         self.maps = options.maps if maps else "per-position"
-        self.tap = Tap(stacks, self._receive, inner=inner)
+        self.tap = Tap(stacks, self._receive, inner=inner, channels=channels)
         self.attention = AttentionSites(self.tap, options, slices, name, longest) if options.attention else None
         self.statistics: Statistics = {}
         self.shapes: dict[Site, int] = {}
         self._laid: Laid | None = None
         self._begun: set[str] = set()
 
-    def learn(self, run: Callable[[], object]) -> None:
-        """Every site and its dimension, from a forward pass over a small input, and empty statistics for those that are wanted."""
+    def learn(self, run: Callable[[], object], tables: Collection[Site] = ()) -> None:
+        """Every site and its dimension, from a forward pass over a small input, and empty statistics for those that are wanted.
+
+        `tables`: the sites of the model's embedding tables, which no forward pass shows.
+        """
         self.tap.learn(run)
 
         def note(site: Site, tensor: Tensor) -> None:
@@ -60,6 +64,8 @@ class Sites:
         for stack in self.tap.stacks:
             if self.tap.calls[stack] == 0:
                 raise IsoscopeError(f"The {stack} of {self.name} received no points; its blocks are not called in a forward pass.")
+        attends = self.attention.sizes if self.attention is not None else ()
+        self.options.check_layers([*self.shapes, *attends, *tables], self.tap.depth, self.name)
         self.empty()
 
     def empty(self) -> None:
@@ -177,6 +183,9 @@ class Sites:
         ]
 
     def marks(self) -> dict[str, Any]:
-        """The stages of blocks, and what an activation alone makes of a cosine, where there is such a thing."""
+        """The stages of blocks, how the channels of maps were found to lie, and what an activation alone makes of a cosine."""
         staged = {stack: found for stack, blocks in self.tap.stacks.items() if (found := stages(blocks)) is not None}
-        return ({"stages": staged} if staged else {}) | ({"activation_nulls": self.tap.nulls} if self.tap.nulls else {})
+        layouts = {site.label: layout for site, layout in self.tap.layouts.items()} if self.tap.channels is None else {}
+        channels: Any = next(iter(layouts.values())) if len(set(layouts.values())) == 1 else layouts
+        marks = {"stages": staged, "channels": channels, "activation_nulls": self.tap.nulls}
+        return {name: value for name, value in marks.items() if value}

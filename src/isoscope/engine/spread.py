@@ -64,7 +64,7 @@ class Spread:
 
     def __init__(self, run: Run, given: Given, options: Options, engine: Engine, progress: Progress) -> None:
         self.run, self.given, self.options, self.engine, self.progress = run, given, options, engine, progress
-        self.parts = Run(run.path / PARTS)
+        self.parts = run.within(PARTS)
         self.failures: list[Failure] = []
         self._left: dict[str, int] = {}  # shards of a model that are not there yet
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from isoscope.core.slice import BODY, FIRST, SPECIAL
 from isoscope.core.source import Source
+from isoscope.engine.long_text import enough_pieces
 from isoscope.models.piece import Piece, Positions
 from isoscope.models.tap import Layout
 from isoscope.statistics.groups import GROUPS
@@ -62,7 +63,7 @@ class Stream:
         for item in islice(self.source.items(), min(FEW_ITEMS, self.max_items or FEW_ITEMS)):
             seen += 1
             if self.max_tokens is not None:
-                tokens += sum(piece.size for piece in self.encode(item.content))
+                tokens += sum(piece.size for piece in enough_pieces(self.encode, item.content, self.max_tokens - tokens))
                 if tokens >= self.max_tokens:
                     break
         return seen < FEW_ITEMS
@@ -76,7 +77,8 @@ class Stream:
             mine = self.cursor.items % k == i
             sequences: list[Piece] = []
             if mine or self.max_tokens is not None:
-                for sequence in self.encode(item.content):
+                needed = None if self.max_tokens is None else self.max_tokens - self.cursor.tokens
+                for sequence in enough_pieces(self.encode, item.content, needed):
                     if self.max_tokens is not None and self.cursor.tokens >= self.max_tokens:
                         break
                     self.cursor.tokens += sequence.size

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
+from isoscope.core.extras import missing_extras_as_user_errors
 from isoscope.core.named import Name, named
 from isoscope.engine.course import Course
 from isoscope.engine.executor import Engine
@@ -22,6 +23,7 @@ TAPS = ("hidden", "attention")
 """What a sweep taps unless told otherwise: how queries and keys move is most of what a training shows."""
 
 
+@missing_extras_as_user_errors("Measuring checkpoints")
 def sweep(
     suites: Name | Iterable[Name],
     data: Name | Iterable[Name] = "embedded",
@@ -99,6 +101,8 @@ def _course(
 ) -> tuple[Course, list[Suite]]:
     """The way through the suites, and the suites."""
     chosen = options_from({"taps": TAPS} | options)
+    if chosen.channels is not None:
+        raise IsoscopeError("channels belongs to a torch.nn.Module; models by name bring their own.")
     found = open_suites(named(suites), steps, seeds)
     given = Given(named(data), column, [suite.name for suite in found])
     engine.check(given.specs)

@@ -19,6 +19,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.memory import memory_left
 from isoscope.engine.executor import cores, oom_kills, shared
 from isoscope.engine.options import Options
+from isoscope.engine.safe_start import hide_current_folder
 from isoscope.engine.task import LostError, Task, out_of_memory, recorded
 
 EACH = 4
@@ -77,7 +78,8 @@ class Workers:
         self._closed = False
 
     def _process(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(1, self._context, initializer=_start, initargs=(self._reader,))
+        with hide_current_folder():  # its locks start the process that tracks resources
+            return ProcessPoolExecutor(1, self._context, initializer=_start, initargs=(self._reader,))
 
     def __enter__(self) -> Workers:
         return self
@@ -110,12 +112,13 @@ class Workers:
             slot = min(free, key=lambda one: (one.weights != weights, bool(one.weights)))
             slot.weights, slot.busy = weights, True
             killed = oom_kills()
-            try:
-                inner = slot.pool.submit(recorded, task)
-            except BrokenProcessPool:  # it ended while it was idle
-                slot.pool.shutdown(wait=False)
-                slot.pool = self._process()
-                inner = slot.pool.submit(recorded, task)
+            with hide_current_folder():  # the first task of a pool starts its process
+                try:
+                    inner = slot.pool.submit(recorded, task)
+                except BrokenProcessPool:  # it ended while it was idle
+                    slot.pool.shutdown(wait=False)
+                    slot.pool = self._process()
+                    inner = slot.pool.submit(recorded, task)
             inner.add_done_callback(lambda done, one=(slot, task, outer, killed): self._ended(done, *one))  # type: ignore[misc]
 
     def _ended(self, inner: Future[list[str]], slot: Slot, task: Task, outer: Future[list[str]], killed: int) -> None:

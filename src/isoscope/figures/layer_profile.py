@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.drawing import INTERVAL, POLICY_IS_CHOSEN, colour, grid, in_layers, labelled, layer_axis, layered, lines, records
+from isoscope.drawing import POLICY_IS_CHOSEN, colour, grid, in_layers, labelled, layer_axis, layered, lines, records
+from isoscope.drawing.different_n import interval_words, title_with_n
 
 FIRST = ["between_cosine", "mean_cosine", "drift_ratio", "centred_cosine", "top_share", "effective_rank", "participation_ratio"]
 """What most readers look for comes first; any other metric follows by name."""
@@ -23,7 +24,8 @@ COLUMNS = ["line", "stack", "kind", "layer", "policy", "value", "low", "high", "
     title="Every metric over the layers",
     caption="A line a model, with its 95 % interval as a band. Layer 0 enters the first block; the hollow diamond is the state after "
     "the final norm. Dashed: the value under isotropy at the same n and d; dotted, where there is one: isotropic directions with the "
-    "observed norms. A gap is a value that is not defined.",
+    "observed norms. A gap is a value that is not defined. A second line in a title warns of lines with different n, where the metric "
+    "depends on n.",
 )
 def layer_profile(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     """One panel a metric, whatever metrics the table holds; a table filtered to one metric gives that one panel."""
@@ -53,8 +55,8 @@ def one_metric(rows: pd.DataFrame, metric: str, names: list[str]) -> Any:
     numbers = own[["value", "low", "high", *nulls]].to_numpy(float)
     flat = bool(np.nanmin(numbers) == np.nanmax(numbers))  # a scale around one number would have no room
     layers = marks(colour(names), nulls=nulls, band=bool(own["low"].notna().any()), stacks=own["stack"].nunique(), zero=flat)
-    chart = layered(*layers, data={"values": records(own, columns)}, title=metric)
-    return chart.transform_filter(POLICY_IS_CHOSEN).transform_calculate(interval=INTERVAL)
+    chart = layered(*layers, data={"values": records(own, columns)}, title=title_with_n(metric, own, "line"))
+    return chart.transform_filter(POLICY_IS_CHOSEN).transform_calculate(interval=interval_words(own))
 
 
 def marks(tone: Any, *, nulls: list[str], band: bool, stacks: int, zero: bool) -> list[Any]:

@@ -7,7 +7,8 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.drawing import INTERVAL, PALETTE, grid, in_layers, labelled, layer_axis, layered, lines, policies, records
+from isoscope.drawing import PALETTE, grid, in_layers, labelled, layer_axis, layered, lines, policies, records
+from isoscope.drawing.different_n import interval_words, title_with_n
 
 SHOWN = ["between_cosine", "mean_cosine", "top_share", "effective_rank"]
 """The cosine (between items where there is one), the dominant direction, and the dimensions in use."""
@@ -57,4 +58,4 @@ def panel(rows: pd.DataFrame, line: str, metric: str, names: list[str]) -> Any:
         final.mark_point(shape="diamond", size=75, strokeWidth=1.8, opacity=1).encode(y=y, tooltip=tooltip),
         data={"values": records(rows, ["policy", "kind", "layer", "value", "low", "high", "n", "d"])},
     )
-    return chart.transform_calculate(interval=INTERVAL).properties(title=[line, metric])
+    return chart.transform_calculate(interval=interval_words(rows)).properties(title=title_with_n([line, metric], rows, "policy"))

@@ -18,9 +18,10 @@ SHOWN = {
 
 @figure(
     title="Queries and keys by head",
-    caption="A point is a head. Left: the cosine of its mean query and its mean key, before rotary; the dotted lines are the levels that "
-    "the largest of all heads stays within in 95 % of cases by chance (Bonferroni over the line’s heads). Right: the part of the "
-    "variance of scores within rows that is there because queries have a mean; the rest would be there without any drift of queries.",
+    caption="A point is a head. Left: the cosine of its mean query and its mean key, after a norm of queries and keys, if there is one, "
+    "and before rotary; the dotted lines are the levels that the largest of all heads stays within in 95 % of cases by chance "
+    "(Bonferroni over the line’s heads). Right: the part of the variance of scores within rows that is there because queries have a "
+    "mean; the rest would be there without any drift of queries.",
 )
 def query_key_alignment(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     """A panel a metric, a point a head."""

@@ -12,9 +12,9 @@ from isoscope.drawing.heads_over_steps import heads_over_steps
 
 @figure(
     title="Figure 13: do mean query and mean key align in training?",
-    caption="The cosine of the mean query and the mean key of each head, before rotary, over the steps of the first seed; a panel a "
-    "layer, a colour a head. Between the dotted lines the largest of all heads of the stack stays in 95 % of cases by chance "
-    "(Bonferroni). The axis of steps is logarithmic, but shows step 0.",
+    caption="The cosine of the mean query and the mean key of each head, after a norm of queries and keys, if there is one, and before "
+    "rotary, over the steps of the first seed; a panel per layer, a colour per head. Between the dotted lines the largest of all heads "
+    "of the stack stays in 95 % of cases by chance (Bonferroni). The axis of steps is logarithmic, but shows step 0.",
 )
 def training_cosine(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     """A panel a layer, a line a head."""

@@ -24,7 +24,7 @@ SHOWN = {
 def training_entropy(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     """A panel in nats and one as a part of uniform, a line a layer."""
     rows = table[table["kind"].eq("attention") & table["head"].notna() & table["value"].notna() & table["metric"].isin(list(SHOWN))]
-    by = ["model", "stack", "seed", "step", "layer", "policy", "metric"]
-    means = rows.groupby(by, dropna=False, sort=False)[["value", "null"]].mean().reset_index()
+    by = ["model", "stack", "seed", "step", "layer", "policy", "metric", "interval_about"]
+    means = rows.groupby(by, dropna=False, sort=False)[["value", "null", "n"]].mean().reset_index()
     means = means.assign(revision=None)
     return grid(layer_panels(means, SHOWN, thin=True, dashed=("attention_entropy",)), table, own_colours=True)

@@ -8,7 +8,8 @@ import pandas as pd
 
 from isoscope.core.figure import figure
 from isoscope.core.group import first_seed
-from isoscope.drawing import INTERVAL, POLICY_IS_CHOSEN, grid, in_layers, records, short
+from isoscope.drawing import POLICY_IS_CHOSEN, grid, in_layers, records, short
+from isoscope.drawing.different_n import interval_words, title_with_n
 from isoscope.drawing.training import over_training, panel_title, ticks
 
 SHOWN = {
@@ -36,11 +37,11 @@ def training_map(table: pd.DataFrame, series: pd.DataFrame) -> Any:
         for metric, (title, scheme) in SHOWN.items():
             own = rows[rows["line"].eq(line) & rows["metric"].eq(metric)]
             if len(own):
-                panels.append(panel(own, panel_title(str(line), title, rows), scheme))
+                panels.append(panel(own, title_with_n(panel_title(str(line), title, rows), own, "step"), scheme))
     return grid(panels, table, own_colours=True)
 
 
-def panel(rows: pd.DataFrame, title: list[str], scheme: str) -> Any:
+def panel(rows: pd.DataFrame, title: Any, scheme: str) -> Any:
     """One metric of one suite."""
     import altair as alt
 
@@ -63,4 +64,4 @@ def panel(rows: pd.DataFrame, title: list[str], scheme: str) -> Any:
         color=alt.Color("value:Q", scale=alt.Scale(scheme=scheme), legend=alt.Legend(title=None, gradientLength=140)),
         tooltip=tooltip,
     )
-    return coloured.transform_filter(POLICY_IS_CHOSEN).transform_calculate(interval=INTERVAL).properties(title=title)
+    return coloured.transform_filter(POLICY_IS_CHOSEN).transform_calculate(interval=interval_words(rows)).properties(title=title)

@@ -31,6 +31,10 @@ class _EnoughError(Exception):
     """The blocks that were asked for have run."""
 
 
+class _TooLongError(IsoscopeError):
+    """A sequence has more positions than the architecture takes."""
+
+
 @dataclass(frozen=True)
 class Architecture:
     """An architecture by its type or by a folder with config.json; weights that lie there are not read."""
@@ -112,11 +116,7 @@ class _Built:
         self._stack = stacks[self._name]
         self._model = model.get_encoder() if getattr(config, "is_encoder_decoder", False) else model
         self._inputs = self._drawn(config, torch.Generator().manual_seed(seed))
-        try:
-            self._learn()
-        except IndexError as error:
-            said = f"{self.architecture.spec} takes fewer than {self.sizes.length} positions; choose a smaller --length."
-            raise IsoscopeError(said) from error
+        self._learn()
 
     def _drawn(self, config: Any, generator: torch.Generator) -> Tensor:
         """Words drawn uniformly, or noise where the model reads images or sound."""
@@ -144,6 +144,8 @@ class _Built:
 
         try:
             self.run(self._inputs[:1], torch.zeros(()), 1, first, lambda call: None)
+        except _TooLongError:
+            raise
         except IsoscopeError as error:
             self._sharp = False
             warnings.warn(f"{str(error).rstrip('.')}: only cosines and norms are measured.", IsoscopeWarning, stacklevel=2)
@@ -168,14 +170,21 @@ class _Built:
 
         tap = Tap({self._name: self._stack}, receive)
         tap.begin()
-        handle = tap.stacks[self._name][0][1].register_forward_pre_hook(_adding(bias), with_kwargs=True)
+        handle = tap.stacks[self._name][0][1].register_forward_pre_hook(tap.guard.wrap(_adding(bias)), with_kwargs=True)
         try:
             with torch.inference_mode(), tap.attached(), AttentionTap(tap.running, attended) if self._sharp else contextlib.nullcontext():
-                self._model(inputs)
+                self._forward(inputs)
         except _EnoughError:
             pass
         finally:
             handle.remove()
+
+    def _forward(self, inputs: Tensor) -> None:
+        try:
+            self._model(inputs)
+        except IndexError as error:
+            said = f"{self.architecture.spec} takes fewer than {self.sizes.length} positions; choose a smaller --length."
+            raise _TooLongError(said) from error
 
 
 def _adding(bias: Tensor) -> Callable[..., Any]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.number import Number
+from isoscope.core.number import POPULATION, Number
 from isoscope.statistics.attention import AttentionCloud
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("attention",), range=(0.0, np.inf), title="Attention entropy", at_least=1)
+@metric(reads=("attention",), range=(0.0, np.inf), interval_about=POPULATION, title="Attention entropy", at_least=1)
 def attention_entropy(cloud: AttentionCloud) -> Number:
     """How evenly a row of attention looks at its positions, in nats: 0 where it looks at one, ln(open) where it looks at all alike.
 

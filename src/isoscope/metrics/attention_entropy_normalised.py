@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.number import Number
+from isoscope.core.number import POPULATION, Number
 from isoscope.statistics.attention import AttentionCloud
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("attention",), range=(0.0, 1.0), title="Attention entropy, normalised", at_least=1)
+@metric(reads=("attention",), range=(0.0, 1.0), interval_about=POPULATION, title="Attention entropy, normalised", at_least=1)
 def attention_entropy_normalised(cloud: AttentionCloud) -> Number:
     """The entropy of a row of attention as a part of the largest it could be, so that rows and models of any length compare.
 

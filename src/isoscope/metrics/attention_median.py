@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from isoscope.core.number import Number
+from isoscope.core.number import POPULATION, Number
 from isoscope.statistics.attention import AttentionCloud
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("attention", "medians"), range=(0.0, 1.0), title="Attention, median", at_least=1)
+@metric(reads=("attention", "medians"), range=(0.0, 1.0), interval_about=POPULATION, title="Attention, median", at_least=1)
 def attention_median(cloud: AttentionCloud) -> Number:
     """The median probability in a row of attention, averaged over rows.
 

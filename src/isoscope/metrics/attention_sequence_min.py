@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from isoscope.core.number import Number
+from isoscope.core.number import POPULATION, Number
 from isoscope.statistics.attention import AttentionCloud
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("attention",), range=(0.0, 1.0), title="Attention, smallest of a sequence", at_least=1)
+@metric(reads=("attention",), range=(0.0, 1.0), interval_about=POPULATION, title="Attention, smallest of a sequence", at_least=1)
 def attention_sequence_min(cloud: AttentionCloud) -> Number:
     """The smallest probability in any row of a sequence, averaged over sequences.
 

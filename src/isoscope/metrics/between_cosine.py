@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.number import Number
+from isoscope.core.number import POPULATION, Number
 from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.groups import Totals
-from isoscope.statistics.kernel import Floats
+from isoscope.statistics.groups import between_cosine_of
 from isoscope.statistics.metric import metric
 
 
-def _estimate(t: Totals) -> Floats:
-    return np.asarray(((t.directions**2).sum(-1) - t.within) / (t.alive**2 - t.pairs))
-
-
-@metric(reads=("directions",), wants=("groups",), range=(-1.0, 1.0), title="Mean cosine between items")
+@metric(reads=("directions",), wants=("groups",), range=(-1.0, 1.0), interval_about=POPULATION, title="Mean cosine between items")
 def between_cosine(cloud: Cloud) -> Number:
     """The average cosine of two points drawn from different documents: what "two representations of the corpus" means.
 
@@ -34,5 +29,7 @@ def between_cosine(cloud: Cloud) -> Number:
     n = cloud.moments.alive
     if pairs <= 0:
         return Number(np.nan, n=n, d=cloud.d, note="all points come from one item")
-    low, high = cloud.grouped(_estimate, bounds=(-1.0, 1.0))
-    return Number(min(float(_estimate(t)), 1.0), n=n, d=cloud.d, low=low, high=high, null=0.0, null_sd=(2 / (cloud.d * pairs)) ** 0.5)
+    low, high = cloud.grouped(between_cosine_of, bounds=(-1.0, 1.0))
+    return Number(
+        min(float(between_cosine_of(t)), 1.0), n=n, d=cloud.d, low=low, high=high, null=0.0, null_sd=(2 / (cloud.d * pairs)) ** 0.5
+    )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.number import Number
+from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.groups import GROUPS, Groups
 from isoscope.statistics.kernel import Sums
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("sample",), range=(-1.0, 1.0), title="Mean cosine around the mean")
+@metric(reads=("sample",), range=(-1.0, 1.0), interval_about=THIS_N, title="Mean cosine around the mean")
 def centred_cosine(cloud: Cloud) -> Number:
     """The mean cosine that is left when the mean is removed: near 0 unless a few points are massive.
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.number import Number
+from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.attention import AttentionCloud
 from isoscope.statistics.kernel import Floats
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("queries_keys",), range=(0.0, 1.0), title="Sharpening by drift", at_least=1)
+@metric(reads=("queries_keys",), range=(0.0, 1.0), interval_about=THIS_N, title="Sharpening by drift", at_least=1)
 def drift_sharpening(cloud: AttentionCloud) -> Number:
     """How much of the spread of scores within rows comes from the mean query, and not from what queries differ in.
 
-    ``Q̄ᵀΣ_KQ̄ / (Q̄ᵀΣ_KQ̄ + tr Σ_QΣ_K)``: the pooled row variance of scores is the sum below the line. Before rotary. The interval is that of
-    Q̄, with both covariances held.
+    ``Q̄ᵀΣ_KQ̄ / (Q̄ᵀΣ_KQ̄ + tr Σ_QΣ_K)``: the pooled row variance of scores is the sum below the line. After a norm of queries and
+    keys, if there is one, and before rotary. The interval is that of Q̄, with both covariances held.
 
     Range 0 to 1. Null 1/(n + 1): what n queries without drift give by chance.
     """

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.number import Number
+from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.metric import metric
 from isoscope.statistics.spectrum import entropy
 
 
-@metric(reads=("second",), wants=("sample",), range=(1.0, np.inf), title="Effective rank")
+@metric(reads=("second",), wants=("sample",), range=(1.0, np.inf), interval_about=THIS_N, title="Effective rank")
 def effective_rank(cloud: Cloud) -> Number:
     """How many directions the cloud uses, by the entropy of its singular values.
 

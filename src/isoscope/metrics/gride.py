@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.number import Number
+from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.dimension import GRIDE, dimension
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("neighbours",), range=(0.0, np.inf), title="Intrinsic dimension (GRIDE, 8 to 16)", at_least=3, on_request=True)
+@metric(
+    reads=("neighbours",),
+    range=(0.0, np.inf),
+    interval_about=THIS_N,
+    title="Intrinsic dimension (GRIDE, 8 to 16)",
+    at_least=3,
+    on_request=True,
+)
 def gride(cloud: Cloud) -> Number:
     """The intrinsic dimension at the scale of the 8th to the 16th neighbour.
 

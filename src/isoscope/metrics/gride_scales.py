@@ -25,6 +25,6 @@ def gride_scales(cloud: Cloud) -> Curve:
         return np.zeros(0), np.zeros(0), np.zeros(0)
     reach = distances.shape[1] if len(distances) >= FEWEST else 0
     scales = [1 << i for i in range(7) if 2 << i <= reach]
-    curve = [(m, gride(distances, m).value, float(distances[:, 2 * m - 1].mean())) for m in scales]
+    curve = [(m, gride(distances, m).value, float(distances[:, 2 * m - 1].mean()) * cloud.unit) for m in scales]
     x, y, weight = np.array([row for row in curve if np.isfinite(row).all()]).reshape(-1, 3).T
     return x, y, weight

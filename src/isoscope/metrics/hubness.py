@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.core.number import Number
+from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.chance import margin
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.metric import metric
@@ -45,7 +45,7 @@ def _chance(n: int, d: int) -> tuple[float, float]:
     return values[0], jackknife_error(drawn[0], K, _of, mix(np.arange(n, dtype=np.uint64)))[0]
 
 
-@metric(reads=("neighbours",), range=(-np.inf, np.inf), title="Hubness", on_request=True)
+@metric(reads=("neighbours",), range=(-np.inf, np.inf), interval_about=THIS_N, title="Hubness", on_request=True)
 def hubness(cloud: Cloud) -> Number:
     """Whether a few points are among the nearest neighbours of very many others: 0 where all are about equally often, 1 and more with hubs.
 
@@ -67,6 +67,5 @@ def hubness(cloud: Cloud) -> Number:
     half = margin(error, freedom)
     null, null_sd = _chance(matched(n), cloud.d)
     note = f"the largest hub is a neighbour of {counts.max() / n:.1%} of {n} points"
-    if found.duplicates:
-        note += f", {found.duplicates} duplicates left out"
+    note = ", ".join(filter(None, (note, cloud.duplicates_note(found.duplicates, "left out"))))
     return Number(value, n=n, d=cloud.d, low=value - half, high=value + half, null=null, null_sd=null_sd, note=note)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.number import Number
+from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("second",), wants=("sample",), range=(0.0, 1.0), title="IsoScore")
+@metric(reads=("second",), wants=("sample",), range=(0.0, 1.0), interval_about=THIS_N, title="IsoScore")
 def isoscore(cloud: Cloud) -> Number:
     """How evenly the variance is spread over all d directions: 1 is isotropic, 0 is a line.
 

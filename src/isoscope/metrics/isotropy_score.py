@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.number import Number
+from isoscope.core.number import POPULATION, Number
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.groups import Totals
 from isoscope.statistics.kernel import Floats
@@ -19,7 +19,7 @@ def _score(t: Totals, d: int) -> Floats:
     return np.asarray(1 - cosine * (1 + (1 - above) * (1 - 3 * above) / (2 * d)))
 
 
-@metric(reads=("directions",), wants=("groups",), range=BOUNDS, title="Isotropy score")
+@metric(reads=("directions",), wants=("groups",), range=BOUNDS, interval_about=POPULATION, title="Isotropy score")
 def isotropy_score(cloud: Cloud) -> Number:
     """How isotropic directions are, on a scale that does not depend on the dimension: 1 is isotropic, 0 is where all agree.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from isoscope.core.number import Number
+from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.local import local_number
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("sample",), range=(0.0, 1.0), title="Local IsoScore", on_request=True)
+@metric(reads=("sample",), range=(0.0, 1.0), interval_about=THIS_N, title="Local IsoScore", on_request=True)
 def local_isoscore(cloud: Cloud) -> Number:
     """How evenly a neighbourhood's variance is spread over all d directions, averaged over neighbourhoods.
 

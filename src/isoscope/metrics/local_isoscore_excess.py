@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from isoscope.core.number import Number
+from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.local import local_excess
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("sample",), range=(-1.0, 1.0), title="Local IsoScore, less a Gaussian's", on_request=True)
+@metric(reads=("sample",), range=(-1.0, 1.0), interval_about=THIS_N, title="Local IsoScore, less a Gaussian's", on_request=True)
 def local_isoscore_excess(cloud: Cloud) -> Number:
     """How much more evenly neighbourhoods are spread than they would be in a Gaussian of the same covariance: above 0 is more isotropic.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from isoscope.core.number import Number
+from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.local import local_number
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("sample",), range=(0.0, 1.0), title="Local top share", on_request=True)
+@metric(reads=("sample",), range=(0.0, 1.0), interval_about=THIS_N, title="Local top share", on_request=True)
 def local_share(cloud: Cloud) -> Number:
     """The part of a neighbourhood's variance that lies along its own strongest direction, averaged over neighbourhoods.
 

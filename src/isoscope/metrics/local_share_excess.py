@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from isoscope.core.number import Number
+from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.local import local_excess
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("sample",), range=(-1.0, 1.0), title="Local top share, less a Gaussian's", on_request=True)
+@metric(reads=("sample",), range=(-1.0, 1.0), interval_about=THIS_N, title="Local top share, less a Gaussian's", on_request=True)
 def local_share_excess(cloud: Cloud) -> Number:
     """How much more one direction dominates neighbourhoods than it would in a Gaussian of the same covariance: below 0 is more isotropic.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.number import Number
+from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.groups import Totals
 from isoscope.statistics.kernel import Floats
@@ -15,7 +15,7 @@ def _estimate(t: Totals) -> Floats:
     return np.asarray(((t.directions**2).sum(-1) - t.alive) / (t.alive * (t.alive - 1)))
 
 
-@metric(reads=("directions",), wants=("groups",), range=(-1.0, 1.0), title="Mean cosine")
+@metric(reads=("directions",), wants=("groups",), range=(-1.0, 1.0), interval_about=THIS_N, title="Mean cosine")
 def mean_cosine(cloud: Cloud) -> Number:
     """The average cosine of two different points: 0 where directions are spread evenly, 1 where all agree.
 

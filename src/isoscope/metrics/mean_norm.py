@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.number import Number
+from isoscope.core.number import POPULATION, Number
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("sums",), wants=("groups",), range=(0.0, np.inf), title="Mean norm", at_least=1)
+@metric(reads=("sums",), wants=("groups",), range=(0.0, np.inf), interval_about=POPULATION, title="Mean norm", at_least=1)
 def mean_norm(cloud: Cloud) -> Number:
     """How long the points are on average: E‖x‖.
 
@@ -19,4 +19,4 @@ def mean_norm(cloud: Cloud) -> Number:
     3.0
     """
     low, high = cloud.grouped(lambda t: np.asarray(t.norm / t.n), bounds=(0.0, np.inf))
-    return Number(cloud.moments.norm / cloud.n, n=cloud.n, d=cloud.d, low=low, high=high)
+    return Number(cloud.moments.norm / cloud.n, n=cloud.n, d=cloud.d, low=low, high=high).times(cloud.unit)

@@ -16,7 +16,7 @@ def norms(cloud: Cloud) -> Curve:
 
     Bins are even on a logarithmic scale where the largest norm is more than ten times the median, so that massive points show.
     """
-    lengths = np.linalg.norm(cloud.drawn.points.astype(np.float64), axis=1)
+    lengths = np.linalg.norm(cloud.drawn.points.astype(np.float64), axis=1) * cloud.unit
     lengths = lengths[lengths > 0]
     if not len(lengths):
         return np.zeros(0), np.zeros(0), np.zeros(0)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.number import Number
+from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("second",), wants=("sample",), range=(1.0, np.inf), title="Participation ratio")
+@metric(reads=("second",), wants=("sample",), range=(1.0, np.inf), interval_about=THIS_N, title="Participation ratio")
 def participation_ratio(cloud: Cloud) -> Number:
     """How many directions share the variance, counting each by its square.
 

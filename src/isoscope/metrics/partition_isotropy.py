@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.number import Number
+from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.kernel import Floats
 from isoscope.statistics.metric import metric
@@ -14,8 +14,11 @@ AT_ONCE = 64
 """Directions that are looked at at a time."""
 
 
-def _log_partition(points: Floats, starts: np.ndarray, weights: Floats) -> Floats:
-    """(draws, …) ln Z(c) along ± the eigenvectors of XᵀX, for points that lie by document and draws that weight the documents."""
+def _log_partition(points: Floats, starts: np.ndarray, weights: Floats, unit: float) -> Floats:
+    """(draws, …) ln Z(c) along ± the eigenvectors of XᵀX, for points that lie by document and draws that weight the documents.
+
+    Points are in units of `unit`.
+    """
     m, d = points.shape
     logs = []
     if m < d:  # beyond the span of the points every x·c is 0: one direction stands for all of those, and no d × d matrix is made
@@ -24,7 +27,7 @@ def _log_partition(points: Floats, starts: np.ndarray, weights: Floats) -> Float
     else:
         basis = np.linalg.eigh(points.T @ points)[1]
     for start in range(0, basis.shape[1], AT_ONCE):
-        along = points @ basis[:, start : start + AT_ONCE]
+        along = points @ basis[:, start : start + AT_ONCE] * unit
         for _ in range(2):
             top = along.max(0)
             terms = np.exp(along - top)
@@ -38,7 +41,7 @@ def _log_ratio(logs: Floats) -> Floats:
     return np.asarray(logs.min(-1) - logs.max(-1))
 
 
-@metric(reads=("sample",), range=(-np.inf, 0.0), title="Partition isotropy (log)")
+@metric(reads=("sample",), range=(-np.inf, 0.0), interval_about=THIS_N, title="Partition isotropy (log)")
 def partition_isotropy(cloud: Cloud) -> Number:
     """How much the partition function depends on direction, as a logarithm: 0 is isotropic, very negative is not.
 
@@ -58,7 +61,7 @@ def partition_isotropy(cloud: Cloud) -> Number:
     if len(documents) >= 3:
         draws = np.random.default_rng(0).multinomial(len(documents), np.full(len(documents), 1 / len(documents)), size=DRAWS)
         weights = np.concatenate([weights, draws])
-    value, *drawn = _log_ratio(_log_partition(points, starts, weights))
+    value, *drawn = _log_ratio(_log_partition(points, starts, weights, cloud.unit))
     low = high = np.nan
     if drawn:
         low, high = (min(float(q), 0.0) for q in value + np.quantile(drawn - np.mean(drawn), [0.025, 0.975]))
@@ -66,5 +69,5 @@ def partition_isotropy(cloud: Cloud) -> Number:
     del points
     random = np.random.default_rng(0).standard_normal((m, d))
     random *= lengths / np.linalg.norm(random, axis=1, keepdims=True)
-    null = float(_log_ratio(_log_partition(random, starts, weights[:1]))[0])
+    null = float(_log_ratio(_log_partition(random, starts, weights[:1], cloud.unit))[0])
     return Number(float(value), n=m, d=d, low=low, high=high, null=null)

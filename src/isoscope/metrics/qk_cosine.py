@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.number import Number
+from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.attention import AttentionCloud
 from isoscope.statistics.kernel import Floats
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("queries_keys",), range=(-1.0, 1.0), title="Cosine of Q̄ and K̄", at_least=1)
+@metric(reads=("queries_keys",), range=(-1.0, 1.0), interval_about=THIS_N, title="Cosine of Q̄ and K̄", at_least=1)
 def qk_cosine(cloud: AttentionCloud) -> Number:
     """Whether a head's queries and keys drift the same way: 1 where their means agree, −1 where they are opposite.
 
-    ``cos(Q̄, K̄)``, before rotary. Range −1 to 1. Null 0, with standard deviation 1/√e in a head of e dimensions.
+    ``cos(Q̄, K̄)``, after a norm of queries and keys, if there is one, and before rotary. Range −1 to 1. Null 0, with standard deviation
+    1/√e in a head of e dimensions.
 
     Godey, de la Clergerie and Sagot (2024), Figure 13.
     """

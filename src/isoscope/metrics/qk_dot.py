@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.number import Number
+from isoscope.core.number import POPULATION, Number
 from isoscope.statistics.attention import AttentionCloud
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("queries_keys",), range=(-np.inf, np.inf), title="⟨Q̄, K̄⟩ in logits", at_least=1)
+@metric(reads=("queries_keys",), range=(-np.inf, np.inf), interval_about=POPULATION, title="⟨Q̄, K̄⟩ in logits", at_least=1)
 def qk_dot(cloud: AttentionCloud) -> Number:
     """What the drift of queries and keys adds to every score of a head, in logits.
 
-    ``scale · ⟨Q̄, K̄⟩`` with the model's own scale, before rotary. It cancels in softmax. Range −∞ to ∞. Null 0, with standard deviation
-    scale · ‖Q̄‖‖K̄‖/√e: two directions by chance.
+    ``scale · ⟨Q̄, K̄⟩`` with the model's own scale, after a norm of queries and keys, if there is one, and before rotary. It cancels in
+    softmax. Range −∞ to ∞. Null 0, with standard deviation scale · ‖Q̄‖‖K̄‖/√e: two directions by chance.
 
     Godey, de la Clergerie and Sagot (2024), Figure 14.
     """

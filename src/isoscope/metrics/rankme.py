@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.number import Number
+from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.kernel import Floats
 from isoscope.statistics.metric import metric
@@ -16,7 +16,7 @@ def _rankme(values: Floats) -> Floats:
     return np.asarray(np.exp(-(p * np.log(p)).sum(-1)))
 
 
-@metric(reads=("second",), wants=("sample",), range=(1.0, np.inf), title="RankMe")
+@metric(reads=("second",), wants=("sample",), range=(1.0, np.inf), interval_about=THIS_N, title="RankMe")
 def rankme(cloud: Cloud) -> Number:
     """How many directions the cloud uses, by the entropy of its singular values, the mean included.
 

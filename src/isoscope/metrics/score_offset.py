@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.number import Number
+from isoscope.core.number import POPULATION, Number
 from isoscope.statistics.attention import AttentionCloud
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("attention",), range=(-np.inf, np.inf), title="Score offset", at_least=1)
+@metric(reads=("attention",), range=(-np.inf, np.inf), interval_about=POPULATION, title="Score offset", at_least=1)
 def score_offset(cloud: AttentionCloud) -> Number:
     """The level of scores before softmax, which cancels in every row and makes no attention sharper.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.number import Number
+from isoscope.core.number import POPULATION, Number
 from isoscope.statistics.attention import AttentionCloud
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("attention",), range=(0.0, np.inf), title="Score spread", at_least=1)
+@metric(reads=("attention",), range=(0.0, np.inf), interval_about=POPULATION, title="Score spread", at_least=1)
 def score_sd(cloud: AttentionCloud) -> Number:
     """The standard deviation of all scores before softmax, within rows and between them.
 

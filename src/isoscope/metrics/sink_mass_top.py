@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from isoscope.core.number import Number
+from isoscope.core.number import POPULATION, Number
 from isoscope.statistics.attention import AttentionCloud
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("attention",), range=(0.0, 1.0), title="Attention to the most attended position", at_least=1)
+@metric(reads=("attention",), range=(0.0, 1.0), interval_about=POPULATION, title="Attention to the most attended position", at_least=1)
 def sink_mass_top(cloud: AttentionCloud) -> Number:
     """The part of a sequence's attention that goes to the position which gets most of it, averaged over sequences by their rows.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from isoscope.core.number import Number
+from isoscope.core.number import POPULATION, Number
 from isoscope.statistics.attention import AttentionCloud
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("attention",), range=(0.0, 1.0), title="Sink rate", at_least=1)
+@metric(reads=("attention",), range=(0.0, 1.0), interval_about=POPULATION, title="Sink rate", at_least=1)
 def sink_rate(cloud: AttentionCloud) -> Number:
     """The part of the sequences in which one position gets more than 0.3 of all attention of this head.
 

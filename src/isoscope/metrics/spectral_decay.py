@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.number import Number
+from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.kernel import Floats
 from isoscope.statistics.metric import metric
@@ -26,7 +26,7 @@ def _fit(values: Floats) -> tuple[Floats, Floats]:
         return np.asarray(slope), np.asarray(1 - left / ((dy**2) @ weight))
 
 
-@metric(reads=("second",), wants=("sample",), range=(0.0, np.inf), title="Spectral decay")
+@metric(reads=("second",), wants=("sample",), range=(0.0, np.inf), interval_about=THIS_N, title="Spectral decay")
 def spectral_decay(cloud: Cloud) -> Number:
     """How fast the variances fall with their rank: the exponent α in λ ∝ rank^−α.
 

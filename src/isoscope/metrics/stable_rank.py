@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.number import Number
+from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("second",), wants=("sample",), range=(1.0, np.inf), title="Stable rank")
+@metric(reads=("second",), wants=("sample",), range=(1.0, np.inf), interval_about=THIS_N, title="Stable rank")
 def stable_rank(cloud: Cloud) -> Number:
     """How many times the strongest direction's energy the whole cloud holds, the mean included.
 

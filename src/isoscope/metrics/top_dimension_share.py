@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from isoscope.core.number import Number
+from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("sums",), wants=("groups",), range=(0.0, float("inf")), title="Share of the top dimension")
+@metric(reads=("sums",), wants=("groups",), range=(0.0, float("inf")), interval_about=THIS_N, title="Share of the top dimension")
 def top_dimension_share(cloud: Cloud) -> Number:
     """How much of the mean cosine a single "rogue" dimension carries; the note says which.
 

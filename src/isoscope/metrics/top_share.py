@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from isoscope.core.number import Number
+from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.metric import metric
 from isoscope.statistics.spectrum import top_part
 
 
-@metric(reads=("second",), wants=("sample",), range=(0.0, 1.0), title="Top share (squared)")
+@metric(reads=("second",), wants=("sample",), range=(0.0, 1.0), interval_about=THIS_N, title="Top share (squared)")
 def top_share(cloud: Cloud) -> Number:
     """The part of the variance that lies along the single strongest direction; blind to drift, since the mean is removed first.
 

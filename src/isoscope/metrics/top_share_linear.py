@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from isoscope.core.number import Number
+from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.metric import metric
 from isoscope.statistics.spectrum import top_part_linear
 
 
-@metric(reads=("second",), wants=("sample",), range=(0.0, 1.0), title="Top share (linear)")
+@metric(reads=("second",), wants=("sample",), range=(0.0, 1.0), interval_about=THIS_N, title="Top share (linear)")
 def top_share_linear(cloud: Cloud) -> Number:
     """The strongest singular value's part of the sum of singular values of the centred cloud.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.number import Number
+from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.dimension import FACCO, dimension
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("neighbours",), range=(0.0, np.inf), title="Intrinsic dimension (TwoNN)", at_least=3)
+@metric(reads=("neighbours",), range=(0.0, np.inf), interval_about=THIS_N, title="Intrinsic dimension (TwoNN)", at_least=3)
 def two_nn(cloud: Cloud) -> Number:
     """The number of dimensions in which a point's nearest neighbours lie around it.
 

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.core.number import Number
+from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.dimension import FEWEST, RAZZHIGAEV, Rows, duplicates, interval, isotropic_level, refusal, rows, shared_error
+from isoscope.statistics.dimension import FEWEST, RAZZHIGAEV, Rows, interval, isotropic_level, refusal, rows, shared_error
 from isoscope.statistics.metric import metric
 from isoscope.statistics.neighbours import neighbours
 from isoscope.statistics.resampled_neighbours import mean_length
@@ -17,7 +17,14 @@ from isoscope.statistics.resampled_neighbours import mean_length
 BATCH = 4096
 
 
-@metric(reads=("neighbours",), range=(0.0, np.inf), title="Intrinsic dimension (batches of 4,096)", at_least=3, on_request=True)
+@metric(
+    reads=("neighbours",),
+    range=(0.0, np.inf),
+    interval_about=THIS_N,
+    title="Intrinsic dimension (batches of 4,096)",
+    at_least=3,
+    on_request=True,
+)
 def two_nn_batches(cloud: Cloud) -> Number:
     """The intrinsic dimension as "The Shape of Learning" reports it: `two_nn_razzhigaev` of shuffled batches of 4,096 points, averaged.
 
@@ -49,7 +56,7 @@ def two_nn_batches(cloud: Cloud) -> Number:
     low, high = interval(float(values.mean()), *shared_error(influence, _stacked(parts, size)))
     null, null_sd = isotropic_level(RAZZHIGAEV, distinct, cloud.d)
     note = f"{count} batches of {size:,}, standard deviation {values.std(ddof=1):.3g}" if count > 1 else f"one batch of {size:,}"
-    note = "; ".join(filter(None, (note, duplicates(repeated, "kept"))))
+    note = "; ".join(filter(None, (note, cloud.duplicates_note(repeated, "kept"))))
     return Number(float(values.mean()), n=count * size, d=cloud.d, low=low, high=high, null=null, null_sd=null_sd / count**0.5, note=note)
 
 

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.number import Number
+from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.dimension import MLE, dimension
 from isoscope.statistics.metric import metric
 
 
-@metric(reads=("neighbours",), range=(0.0, np.inf), title="Intrinsic dimension (TwoNN, likelihood)", at_least=3, on_request=True)
+@metric(
+    reads=("neighbours",),
+    range=(0.0, np.inf),
+    interval_about=THIS_N,
+    title="Intrinsic dimension (TwoNN, likelihood)",
+    at_least=3,
+    on_request=True,
+)
 def two_nn_mle(cloud: Cloud) -> Number:
     """The intrinsic dimension by two neighbours, fitted by maximum likelihood to all distinct points of the sample.
 

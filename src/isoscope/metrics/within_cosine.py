@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.number import Number
+from isoscope.core.number import POPULATION, Number
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.groups import Totals
 from isoscope.statistics.kernel import Floats
@@ -15,7 +15,7 @@ def _estimate(t: Totals) -> Floats:
     return np.asarray((t.within - t.alive) / (t.pairs - t.alive))
 
 
-@metric(reads=("directions",), wants=("groups",), range=(-1.0, 1.0), title="Mean cosine within items")
+@metric(reads=("directions",), wants=("groups",), range=(-1.0, 1.0), interval_about=POPULATION, title="Mean cosine within items")
 def within_cosine(cloud: Cloud) -> Number:
     """The average cosine of two different points of the same document; above `between_cosine` by what a document shares.
 

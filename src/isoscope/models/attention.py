@@ -14,6 +14,8 @@ from torch.overrides import TorchFunctionMode
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
+from isoscope.models.autocast import autocast_off
+from isoscope.models.hook_guard import HookGuard
 from isoscope.models.provenance import Lineage, Node, Provenance, lineage
 from isoscope.models.scores import CLOSED, Form, Scores
 from isoscope.models.torch_functions import Called, Role, role_of
@@ -38,9 +40,9 @@ class Attended:
     scores: Tensor | None
     """(b, h, t, s), what softmax was given, mask and bias included, where the model writes attention out; else None."""
     plain_query: Tensor
-    """As `query`, before rotary; the same tensor where there is no rotary."""
+    """As `query`, before rotary but after a norm of queries, if there is one; the same tensor if there is no rotary."""
     plain_key: Tensor
-    """As `key`, before rotary."""
+    """As `key`, at the same place."""
 
 
 NEVER = -1e6
@@ -79,7 +81,7 @@ class AttentionTap(TorchFunctionMode):
     `where()` says which block runs, as (stack, layer), or None outside all of them; attention outside blocks is not of the tap. It sees
     `scaled_dot_product_attention`, `multi_head_attention_forward` (what `nn.MultiheadAttention` calls), and a softmax behind a product of
     two activations. The model computes what it computes without the tap; what `receive` is given may be written over afterwards, so it is
-    to be used at once.
+    to be used at once. Whatever the tap or `receive` raises is raised when the context ends, whatever the model made of it.
 
     A call is cross-attention where its keys do not derive from the block's own input: of the tensors from outside the block that its
     queries derive from, the one that entered first. Several calls at one site are normal where one module attends piece by piece, as
@@ -94,6 +96,8 @@ class AttentionTap(TorchFunctionMode):
     def __init__(self, where: Callable[[], tuple[str, int] | None], receive: Callable[[Attended], None]) -> None:
         super().__init__()
         self.receive = receive
+        self.guard = HookGuard()
+        self._see_call, self._see_output = self.guard.wrap(self._before_call), self.guard.wrap(self._after_call)
         self._where = where
         self._at: tuple[str, int] | None = None
         self._came = Provenance()
@@ -110,26 +114,36 @@ class AttentionTap(TorchFunctionMode):
         self._enter(None)
         self._mask = None
         super().__exit__(*raised)
+        self.guard.raise_stored()
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         """Look at one function of torch, and call it."""
         kwargs = kwargs or {}
+        called = self._see_call(func, args, kwargs)
+        output = func(*args, **kwargs)
+        if called is not None:
+            self._see_output(called, output)
+        return output
+
+    def _before_call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Called | None:
+        """Look at a call before it is made; None where what it gives is of no use."""
         at = self._where()
         if at != self._at:
             self._enter(at)
         if at is None:
-            return func(*args, **kwargs)
+            return None
         role, name = role_of(func)
         if role is Role.SKIP:
-            return func(*args, **kwargs)
+            return None
         called = Called(role, name, func, args, kwargs)
         if role is Role.ATTENTION:
             self._attends[name](*args, **kwargs)
         elif called.writes and isinstance(args[0], Tensor):
             self._came.written(args[0])
-        output = func(*args, **kwargs)
+        return called
+
+    def _after_call(self, called: Called, output: Any) -> None:
         self._came.made(called, output)
-        return output
 
     def _enter(self, at: tuple[str, int] | None) -> None:
         self._at = at
@@ -147,7 +161,8 @@ class AttentionTap(TorchFunctionMode):
         q, k = query.tensor, key.tensor
         if q.shape[1] % k.shape[1] or q.shape[0] != k.shape[0] or q.shape[-1] != k.shape[-1]:
             raise self._refuse(f"keys of shape {tuple(k.shape)} do not fit queries of shape {tuple(q.shape)}")
-        self.receive(Attended(Site(stack, kind, layer), q, k, plain_query=query.plain, plain_key=key.plain, **rest))
+        with autocast_off():
+            self.receive(Attended(Site(stack, kind, layer), q, k, plain_query=query.plain, plain_key=key.plain, **rest))
 
     def _refuse(self, why: str) -> IsoscopeError:
         stack, layer = self._at or ("", 0)

@@ -45,6 +45,8 @@ class AttentionRows:
     """Of the row's scores over its open positions (divided by their number)."""
     first: Tensor
     """The probability on position 0."""
+    sees_first: Tensor
+    """bool, whether the row may look at position 0; a sliding window or padding can hide it."""
     received: Tensor
     """(b, h, s) Σ over the rows of the probability on each key."""
     low: Tensor
@@ -139,15 +141,17 @@ class _Kept:
         self.ones = torch.ones(s, **like)
         self.values = torch.full((len(_VALUES) if median else _LOWER, b, h, r), torch.nan, **like)
         self.open = torch.zeros((b, h, r), dtype=torch.int64, device=device)
+        self.sees_first = torch.zeros((b, h, r), dtype=torch.bool, device=device)
         self.received = torch.zeros((b, h, s), **like)
 
     def add(self, i: int, place: Tensor | None, item: Item) -> None:
         """Reduce the rows of sequence i; `place` says which of the rows they are, where they are not all."""
         h, m, _ = item.query.shape
         n = item.key.shape[1]
-        values, is_open = self.values[:, i], self.open[i]
+        values, is_open, sees_first = self.values[:, i], self.open[i], self.sees_first[i]
         if place is not None:
             values, is_open = values.new_full((len(values), h, m), torch.nan), is_open.new_zeros((h, m))
+            sees_first = sees_first.new_zeros((h, m))
         received = self.received[i] if item.columns is None else self.received.new_zeros((h, n))
         blocks = [slice(start, min(start + self.step, m)) for start in range(0, m, self.step)]
         shared = [Window.of(item.opened(0, at), at.stop - at.start, n) for at in blocks] if item.alike else None
@@ -156,12 +160,13 @@ class _Kept:
             for number, at in enumerate(blocks):
                 window = shared[number] if shared is not None else Window.of(item.opened(j, at), at.stop - at.start, n)
                 is_open[j, at] = window.count
+                sees_first[j, at] = leads if window.seen is None or not leads else window.seen[:, 0]
                 if window.between.stop > window.between.start:
                     self.block(item, j, at, window, values[:, j, at], received[j, window.between])
                     if not leads or window.between.start:
                         values[_FIRST, j, at] = 0.0
         if place is not None:
-            self.values[:, i, :, place], self.open[i, :, place] = values, is_open
+            self.values[:, i, :, place], self.open[i, :, place], self.sees_first[i, :, place] = values, is_open, sees_first
         if item.columns is not None:
             self.received[i, :, item.columns] = received
 
@@ -237,6 +242,7 @@ class _Kept:
             mean=offset,
             sd=(squares / self.open).sqrt_(),
             first=first / total,
+            sees_first=self.sees_first,
             received=self.received.double(),
             low=low + offset,
             high=high + offset,

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from isoscope.core.bounded import parse_json
 from isoscope.core.errors import IsoscopeError, nearest
+from isoscope.core.extras import import_optional
 
 MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 
@@ -20,10 +21,7 @@ def spread_over(text: str) -> dict[str, Any]:
     >>> spread_over('{"model.embed_tokens": 0, "model.layers": "cpu"}')["device_map"]
     {'model.embed_tokens': 0, 'model.layers': 'cpu'}
     """
-    try:
-        import accelerate  # noqa: F401
-    except ImportError as error:
-        raise IsoscopeError("--device-map needs accelerate; pip install accelerate.") from error
+    import_optional("accelerate", "--device-map")
     if not text.startswith("{"):
         if text not in MAPS:
             raise IsoscopeError(

@@ -14,6 +14,8 @@ from isoscope.core.bounded import read_json
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.memory import check_room, memory_left
 from isoscope.models.formats.weights import weights_in
+from isoscope.models.hook_guard import HookGuard
+from isoscope.models.model_errors import is_raised_by_us, model_errors_as_user_errors
 from isoscope.models.reference import ModelReference, weight
 
 REPEATED = re.compile(r"(?:layers?|depths?|blocks?|heads?|heads_kv|stages|experts|groups|repeats|copies)$")
@@ -46,7 +48,11 @@ def check_numbers(config: dict[str, Any], reference: ModelReference) -> None:
 def check_prepared(reference: ModelReference) -> None:
     """Refuse images, clips and tokens of sizes that no model was given, as the files beside its weights may ask for them."""
     for path in (reference.folder / f"{what}_config.json" for what in ("tokenizer", "preprocessor", "processor")):
-        for name, value in _numbers(read_json(path) if path.is_file() else None, ""):
+        try:
+            said = read_json(path) if path.is_file() else None
+        except (OSError, ValueError) as error:
+            raise IsoscopeError(f"{path} cannot be read: {error}.") from error
+        for name, value in _numbers(said, ""):
             _believe(path.name, name, value, PREPARED.get(name, value), reference)
 
 
@@ -71,7 +77,8 @@ def _numbers(value: Any, name: str) -> Iterator[tuple[str, int]]:
 def check_size(kind: Any, config: Any, reference: ModelReference, itemsize: int) -> None:
     """Refuse a model whose configuration describes far more than its weights hold, or at initialisation more than there is memory for.
 
-    The model is made without memory for its numbers. One that cannot be made, or cannot be made so, is judged by what was made of it.
+    The model is made without memory for its numbers. One that cannot be made, or cannot be made so, is judged by what was made of it: what
+    its architecture has against the configuration is reported when it is made in earnest.
     """
     limits = Limits(reference, itemsize)
     try:
@@ -80,15 +87,16 @@ def check_size(kind: Any, config: Any, reference: ModelReference, itemsize: int)
         limits.numbers = sum(tensor.numel() for tensor in [*made.parameters(), *made.buffers()])  # some are tied only at the end
     except IsoscopeError:
         raise
-    except Exception:  # whatever an architecture makes of a bad configuration is said when it is made in earnest
-        pass
+    except Exception as error:  # architectures refuse a bad configuration with any type of exception
+        if is_raised_by_us(error):
+            raise
     limits.check()
 
 
 def make(kind: Any, config: Any, reference: ModelReference, itemsize: int) -> Any:
     """The model at initialisation, in earnest; refused as soon as it has more numbers than `check_size` lets pass."""
     limits = Limits(reference, itemsize)
-    with limits.counting(limits.check):
+    with limits.counting(limits.check), model_errors_as_user_errors(reference):
         return _make(kind, config)
 
 
@@ -135,14 +143,16 @@ class Limits:
                 self.numbers += part.numel()
                 check()
 
-        of = nn.modules.module
+        of, guard = nn.modules.module, HookGuard()
+        count = guard.wrap(add)
         hooks = [
-            of.register_module_parameter_registration_hook(add),
-            of.register_module_buffer_registration_hook(add),
-            of.register_module_module_registration_hook(add),
+            of.register_module_parameter_registration_hook(count),
+            of.register_module_buffer_registration_hook(count),
+            of.register_module_module_registration_hook(count),
         ]
         try:
             yield
         finally:
             for hook in hooks:
                 hook.remove()
+            guard.raise_stored()

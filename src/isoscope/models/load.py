@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import pickle
-import shlex
 import warnings
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -18,19 +16,20 @@ from isoscope.core.group import UNTRAINED
 from isoscope.models.architectures import register
 from isoscope.models.device_map import entrance, spread_over
 from isoscope.models.family import Family, family_of
+from isoscope.models.fit import Fit, fit_of, output_embedding
 from isoscope.models.formats.gguf import check_gguf
 from isoscope.models.formats.pickles import check_archive
 from isoscope.models.formats.state import state_for
 from isoscope.models.formats.weights import is_standard, weights_in
 from isoscope.models.formats.whisper import read_whisper
 from isoscope.models.limits import check_numbers, check_prepared, check_size, make
+from isoscope.models.model_errors import brings_code, model_errors_as_user_errors
 from isoscope.models.readers.text import FEW_SYMBOLS
 from isoscope.models.reference import ModelReference, read_config
+from isoscope.models.tokenizer_growth import check_tokenizer, check_tokenizer_files
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 DEVICES = ("auto", "cpu", "cuda", "mps", "xpu")
-LEFT_OVER = (".attn.bias", ".attn.masked_bias", "position_ids", "rotary_emb.inv_freq", ".attention.bias", ".attention.masked_bias")
-"""Buffers that old checkpoints carry and no current model reads."""
 
 
 @dataclass
@@ -43,6 +42,12 @@ class LoadedModel:
     processor: Any  # a tokenizer, or what prepares clips or images
     family: Family
     device: torch.device
+    fit: Fit  # how its weights fit
+
+    @property
+    def output_embedding(self) -> nn.Module | None:
+        """The module that makes logits; None where there is none, or none with weights from the checkpoint."""
+        return output_embedding(self.whole, self.fit.drawn)
 
     @property
     def config(self) -> Any:
@@ -72,20 +77,23 @@ def pick_device(device: str) -> torch.device:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without transformers' own bars, reports and warnings: ours say the same in one line."""
+    """Without transformers' own bars, reports and warnings: ours say the same in one line, afterwards."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
             yield
     finally:
         logging.set_verbosity(level)
         if bars:
             logging.enable_progress_bar()
+    for one in caught:
+        if issubclass(one.category, IsoscopeWarning):
+            _say(str(one.message))
 
 
 def load(
@@ -98,7 +106,7 @@ def load(
     seed: int = 0,
     device_map: str | None = None,
 ) -> LoadedModel:
-    """Load a model and its tokenizer; weights that are missing, left over or do not fit are named and refused.
+    """Load a model and its tokenizer; weights that are missing, left over or do not fit are named, and refused if a state depends on them.
 
     `trust_remote_code` are the names of those models whose own code may run; True is all of them.
     """
@@ -108,37 +116,42 @@ def load(
     source = _source(reference, trust_remote_code)
     if _brings_code(reference):
         _say(f"{reference.name} brings its own code, and it is run.")
-    misfit = ""
+    fit = Fit()
     # Weights that a checkpoint lacks are drawn with the seed, so that they too are the same the next time.
-    with _quiet(), explained(reference), torch.random.fork_rng(devices=[]):
+    with _quiet(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         config = _config(reference, source)
         family = family_of(config)
         kind = _class_of(config, reference)
         check_prepared(reference)
+        check_tokenizer_files(reference)
         check_size(kind, config, reference, DTYPES[dtype].itemsize)
         if reference.untrained:
             model = make(kind, config, reference, DTYPES[dtype].itemsize).to(DTYPES[dtype])
         else:
             taken = {"config": config, "dtype": DTYPES[dtype], "output_loading_info": True, "ignore_mismatched_sizes": True}
             model, report = _filled(kind, reference, taken | spread, source)
-            misfit = _misfit(model, report)
-        processor = family.processor(reference.folder, config, source)
-    if misfit and not allow_partial:
-        raise IsoscopeError(f"The weights of {reference.spec} do not fit its architecture: {misfit}. To go on, say --allow-partial.")
-    if misfit:
-        _say(f"the weights of {reference.name} do not fit its architecture: {misfit}.")
+            fit = fit_of(model, report)
+        with model_errors_as_user_errors(reference):
+            processor = family.processor(reference.folder, config, source)
+        check_tokenizer(processor, reference)
+    if fit.inside and not allow_partial:
+        raise IsoscopeError(f"The weights of {reference.spec} do not fit its architecture: {fit.inside}. To go on, say --allow-partial.")
+    if fit.inside:
+        _say(f"the weights of {reference.name} do not fit its architecture: {fit.inside}.")
+    if fit.outside:
+        _say(f"{reference.name} lacks weights of a head that no measured state depends on: {fit.outside}.")
     model.eval()
     if spread and not reference.untrained:
         place = entrance(model)
     else:
         model.to(place)
-    return LoadedModel(reference, model, model.base_model, processor, family, place)
+    return LoadedModel(reference, model, model.base_model, processor, family, place, fit)
 
 
 def family_for(reference: ModelReference, *, trust_remote_code: bool | Collection[str] = False) -> Family:
     """The family of a model that is not loaded yet."""
-    with _quiet(), explained(reference):
+    with _quiet():
         return family_of(_config(reference, _source(reference, trust_remote_code)))
 
 
@@ -148,7 +161,7 @@ def _source(reference: ModelReference, trust_remote_code: bool | Collection[str]
     if reference.gguf:
         return source | {"gguf_file": reference.gguf}
     if _brings_code(reference) and not trusted:
-        raise _own_code(reference)
+        raise brings_code(reference)
     return source
 
 
@@ -161,28 +174,28 @@ def is_trusted(reference: ModelReference, trust_remote_code: bool | Collection[s
     return any(name.removeprefix(UNTRAINED) in bare for name in given)
 
 
-def _own_code(reference: ModelReference) -> IsoscopeError:
-    name = reference.name.removeprefix(UNTRAINED)
-    return IsoscopeError(f"{reference.spec} brings its own code; read it, and if you trust it say --trust-remote-code {shlex.quote(name)}.")
-
-
 def _filled(kind: Any, reference: ModelReference, taken: dict[str, Any], source: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """A model with its weights, in whatever form they come, and what transformers says of those that did not fit."""
     if reference.whisper:
         state = read_whisper(reference.folder / reference.whisper)[1]
-        return kind.from_pretrained(None, state_dict=state, **taken)  # type: ignore[no-any-return]
+        with model_errors_as_user_errors(reference):
+            return kind.from_pretrained(None, state_dict=state, **taken)  # type: ignore[no-any-return]
     for path in [] if reference.gguf else weights_in(reference.folder):
         if path.suffix != ".safetensors":
             check_archive(path)
     if reference.gguf or is_standard(reference.folder):
-        model, report = kind.from_pretrained(reference.folder, **taken, **source)
+        with model_errors_as_user_errors(reference):
+            model, report = kind.from_pretrained(reference.folder, **taken, **source)
         if reference.gguf or not report["missing_keys"]:
             return model, report
     else:
         model = make(kind, taken["config"], reference, taken["dtype"].itemsize)
         report = {"missing_keys": list(model.state_dict())}
     renamed = state_for(model, reference.folder)
-    return type(model).from_pretrained(None, state_dict=renamed, **taken) if renamed else (model, report)
+    if not renamed:
+        return model, report
+    with model_errors_as_user_errors(reference):
+        return type(model).from_pretrained(None, state_dict=renamed, **taken)  # type: ignore[no-any-return]
 
 
 def _brings_code(reference: ModelReference) -> bool:
@@ -215,8 +228,11 @@ def _config(reference: ModelReference, source: dict[str, Any]) -> Any:
             check_gguf(reference.folder / reference.gguf)
         else:
             check_numbers(read_config(reference.folder), reference)
-        config = AutoConfig.from_pretrained(reference.folder, **source)
-    check_numbers(config.to_dict(), reference)
+        with model_errors_as_user_errors(reference):
+            config = AutoConfig.from_pretrained(reference.folder, **source)
+    with model_errors_as_user_errors(reference):
+        said = config.to_dict()
+    check_numbers(said, reference)
     return config
 
 
@@ -228,77 +244,11 @@ def _class_of(config: Any, reference: ModelReference) -> Any:
     """The class whose weights these are, so that the output embedding is there and no weight is missing by design."""
     import transformers
 
-    named, ours = (getattr(config, "architectures", None) or [None])[0], register()
-    found = ours.get(named) or (getattr(transformers, named, None) if named and not hasattr(config, "auto_map") else None)
+    said, ours = getattr(config, "architectures", None), register()
+    named = said[0] if isinstance(said, list) and said and isinstance(said[0], str) else None
+    found = None
+    if named is not None:
+        found = ours.get(named) or (None if hasattr(config, "auto_map") else getattr(transformers, named, None))
     if found is not None and getattr(found, "config_class", None) is type(config):
         return found
     return transformers.AutoModelForCausalLM if reference.gguf else transformers.AutoModel
-
-
-PANIC = "PanicException"
-"""What a library written in Rust raises where it did not expect a value, such as tokenizers; it is no Exception."""
-LONGEST_REASON = 400
-"""Characters of what a library said; some repeat the whole value that they did not like."""
-
-
-@contextlib.contextmanager
-def explained(reference: ModelReference, what: str = "") -> Iterator[None]:
-    """What the libraries say of a bad checkpoint, as one sentence."""
-    try:
-        yield
-    except IsoscopeError:
-        raise
-    except pickle.UnpicklingError as error:
-        raise IsoscopeError(
-            f"{reference.spec} holds a pickle that is more than weights; it was not opened. Ask for safetensors."
-        ) from error
-    except ImportError as error:
-        raise IsoscopeError(f"{reference.spec} needs a package that is not installed: {_first_line(error)}.") from error
-    except BaseException as error:  # transformers, tokenizers, safetensors and gguf raise types that have nothing in common
-        if not isinstance(error, Exception) and type(error).__name__ != PANIC:
-            raise
-        text = str(error)
-        if "weights_only" in text or "Unpickl" in type(error).__name__ + text:
-            raise IsoscopeError(
-                f"{reference.spec} holds a pickle that is more than weights; it was not opened. Ask for safetensors."
-            ) from error
-        if "trust_remote_code" in text:
-            raise _own_code(reference) from error
-        if type(error).__name__ == "SafetensorError":
-            raise IsoscopeError(
-                f"The weights of {reference.spec} are damaged ({_first_line(error)}); copy or download its .safetensors again."
-            ) from error
-        what = what or ("cannot be read as a GGUF file" if reference.gguf else "cannot be loaded")
-        raise IsoscopeError(f"{reference.spec} {what}: {_first_line(error)[:LONGEST_REASON]}.") from error
-
-
-def _first_line(error: BaseException) -> str:
-    """The first line of what a library said, or two where the first only introduces the second."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    return " ".join(lines[: 2 if lines[0].endswith(":") else 1]).rstrip(".:")
-
-
-def _misfit(model: Any, report: dict[str, Any]) -> str:
-    """Which weights are missing, left over or of another shape; empty where none is.
-
-    A head that the base does not have may be left over, and a pooler may be missing: neither touches a hidden state.
-    """
-    prefix = model.base_model_prefix + "."
-    children = {name for name, _ in model.base_model.named_children()}
-    missing = sorted(key for key in report.get("missing_keys") or [] if not key.removeprefix(prefix).startswith("pooler."))
-    extra = sorted(
-        key
-        for key in report.get("unexpected_keys") or []
-        if key.removeprefix(prefix).partition(".")[0] in children - {"pooler"} and not key.endswith(LEFT_OVER)
-    )
-    misfits = sorted(f"{key}: {tuple(there)}, not {tuple(here)}" for key, there, here in report.get("mismatched_keys") or [])
-    said = [
-        f"{len(keys)} {word} ({', '.join(keys[:3])}{', …' if len(keys) > 3 else ''})"
-        for word, keys in (
-            ("missing and initialised at random", missing),
-            ("that the architecture does not have", extra),
-            ("of another shape and initialised at random", misfits),
-        )
-        if keys
-    ]
-    return "; ".join(said)

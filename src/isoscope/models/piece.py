@@ -60,6 +60,10 @@ class Reader(Protocol):
     seq_len: int
     """The largest size of a piece."""
 
+    @property
+    def special_tokens(self) -> str:
+        """The special tokens that are fed around each piece, as in `[CLS] … [SEP]`; empty where a model is fed no tokens."""
+
     def pieces(self, content: Any) -> list[Piece]:
         """The pieces of an item's content."""
 

@@ -17,6 +17,8 @@ from isoscope.models.hub import SMALL, HubName, download
 
 ALONE = (".gguf", ".pt")
 """Endings of files that are a model by themselves."""
+FEEDING = "special tokens: as GGUF header and tokenizer_config.json say"
+"""How models are fed. It is part of what identifies a model here, so that cells that were fed in another way have other keys."""
 WEIGHTS_ONLY = (".safetensors", ".bin", ".ckpt")
 """Endings of files that are a model together with config.json."""
 
@@ -103,8 +105,7 @@ def _check(folder: Path, called: str, *, untrained: bool) -> None:
 
 
 def _digest(folder: Path, file: str | None, *, untrained: bool, seed: int) -> str:
-    """Files are hashed, not names or dates, so that a copy elsewhere is the same model."""
-    digest = hashlib.sha256(f"untrained {seed}".encode() if untrained else b"")
+    """A hash of the names and contents of a model's files. Paths and dates do not count, so a copy elsewhere is the same model."""
     if file:
         # An untrained twin of such a file is determined by its header; hashing all of it is simple and never wrong.
         files = {folder / file}
@@ -113,12 +114,12 @@ def _digest(folder: Path, file: str | None, *, untrained: bool, seed: int) -> st
     else:
         small = {path for pattern in SMALL for path in folder.glob(pattern) if path.is_file()}
         files = small | set(() if untrained else weights_in(folder))
+    # Each file has a hash of its own: run together, the end of one could be taken for the beginning of the next.
+    parts = [FEEDING, f"untrained {seed}" if untrained else "trained"]
     for path in sorted(files):
-        digest.update(path.name.encode())
         with path.open("rb") as opened:
-            while block := opened.read(1 << 20):
-                digest.update(block)
-    return digest.hexdigest()
+            parts.append(f"{hashlib.file_digest(opened, 'sha256').hexdigest()} {path.name!r}")
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def read_config(folder: Path) -> dict[str, object]:

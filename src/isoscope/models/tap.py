@@ -14,8 +14,11 @@ from torch import Tensor, nn
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
+from isoscope.models.autocast import autocast_off
 from isoscope.models.blocks import Blocks, find_blocks, find_norms, is_activation, is_norm
+from isoscope.models.channels import ChannelTrace
 from isoscope.models.family import Stack
+from isoscope.models.hook_guard import HookGuard
 from isoscope.statistics.kernel import DENSE, Sums, as_block, block_sums, to_host
 from isoscope.statistics.site_statistics import SiteStatistics
 
@@ -71,11 +74,17 @@ class Tap:
     """Hooks on the blocks of every stack. `receive(site, tensor)` gets each state, once, in the order of the pass.
 
     `learn` runs one forward pass first, to count block calls and, where `inner` is asked for, to find the last norm and the last
-    activation of each block.
+    activation of each block. `channels`: how the channels of the blocks' maps lie, `first` or `last`; where it is None, `learn` finds
+    out from the layers that read and make them. `receive` gets all maps with channels first.
     """
 
-    def __init__(self, stacks: dict[str, Stack], receive: Callable[[Site, Tensor], None], *, inner: bool = False) -> None:
-        self.receive, self.inner = receive, inner
+    def __init__(
+        self, stacks: dict[str, Stack], receive: Callable[[Site, Tensor], None], *, inner: bool = False, channels: str | None = "first"
+    ) -> None:
+        self.receive, self.inner, self.channels = receive, inner, channels
+        self.layouts: dict[Site, str] = {}
+        """How the channels of each map lie, where `learn` had to find out."""
+        self.guard = HookGuard()
         self.stacks = {name: find_blocks(stack.module, name, stack.blocks) for name, stack in stacks.items()}
         self._norms = {name: find_norms(stack.module, self.stacks[name]) for name, stack in stacks.items()}
         self.calls: dict[str, int] = {}
@@ -109,20 +118,31 @@ class Tap:
             if self._entered is not None and isinstance(output, Tensor):
                 seen.setdefault(self._entered, []).append((module, "norm" if is_norm(module) else "activation", output))
 
-        receive, self.receive = self.receive, lambda site, tensor: None
-        extra = [m.register_forward_hook(note) for m in self._parts()] if self.inner else []
+        trace = ChannelTrace()
+        receive, self.receive = self.receive, trace.note
+        channels, self.channels = self.channels, None  # maps are noted as they are
+        extra = [m.register_forward_hook(self.guard.wrap(note)) for m in self._parts()] if self.inner else []
         extra += [b.register_forward_hook(self._end(name, ends)) for name, blocks in self.stacks.items() for b in _once(blocks)]
         try:
             self.begin()
-            with torch.inference_mode(), self.attached():
+            with torch.inference_mode(), self.attached(), trace:
                 run()
         finally:
-            self.receive = receive
+            self.receive, self.channels = receive, channels
             for handle in extra:
                 handle.remove()
         self.depth = dict(self.calls)
+        self.layouts = self._layouts(trace)
         for where, calls in seen.items():
             self._plan(where, calls, ends[where])
+
+    def _layouts(self, trace: ChannelTrace) -> dict[Site, str]:
+        finals = {Site(stack, "final", depth + 1) for stack, depth in self.depth.items()}  # before, a norm between stages looked like one
+        maps = [site for site in trace.maps if site.kind != "final" or site in finals]
+        if self.channels is None:
+            return {site: trace.layout(site) for site in maps}
+        # A final norm may read a permuted map, and its output is then laid out otherwise than what the blocks give.
+        return {site: trace.tell(site) or self.channels for site in maps if site in finals}
 
     def _parts(self) -> list[nn.Module]:
         parts = {id(m): m for blocks in self.stacks.values() for _, b in blocks for m in b.modules() if m is not b}
@@ -132,7 +152,7 @@ class Tap:
         def hook(_: nn.Module, args: Any, output: Any) -> None:
             ends[name, self.calls[name] + 1] = state_of(output)
 
-        return hook
+        return self.guard.wrap(hook)
 
     def _plan(self, where: tuple[str, int], calls: list[tuple[nn.Module, str, Tensor]], end: Tensor) -> None:
         stack, layer = where
@@ -157,12 +177,20 @@ class Tap:
 
     def _give(self, site: Site, tensor: Tensor) -> None:
         started = time.perf_counter()
-        self.receive(site, tensor)
+        with autocast_off():  # a model may turn it on in its own forward pass, and products of ours would be rounded as well
+            self.receive(site, self._channels_first(site, tensor))
         self.seconds += time.perf_counter() - started
+
+    def _channels_first(self, site: Site, state: Tensor) -> Tensor:
+        last = self.layouts.get(site, self.channels) == "last"
+        return state.movedim(-1, 1) if last and state.dim() == 4 else state
 
     @contextlib.contextmanager
     def attached(self) -> Iterator[None]:
-        """The hooks are in place within this context, and compiled models run eagerly so that hooks are called."""
+        """The hooks are in place within this context, and compiled models run eagerly so that hooks are called.
+
+        Whatever a hook raises is raised when the context ends, whatever the model made of it.
+        """
         handles = []
         for name, blocks in self.stacks.items():
             for block in _once(blocks):
@@ -171,25 +199,28 @@ class Tap:
             handles += [norm.register_forward_hook(self._norm(name)) for norm in self._norms[name]]
         planned = {id(inner.module): inner.module for found in self._planned.values() for inner in found}
         for module in planned.values():
-            handles += [module.register_forward_pre_hook(self._enters), module.register_forward_hook(self._leaves)]
+            handles.append(module.register_forward_pre_hook(self.guard.wrap(self._enters)))
+            handles.append(module.register_forward_hook(self.guard.wrap(self._leaves)))
         try:
             with torch.compiler.set_stance("force_eager"):
                 yield
         finally:
             for handle in handles:
                 handle.remove()
+            self.guard.raise_stored()
 
     def _before(self, stack: str) -> Callable[..., None]:
         def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             self._entered, self._within = (stack, self.calls[stack] + 1), {}
             given = kwargs.get("hidden_states", kwargs.get("hidden_state"))
             state = state_of(args or (tuple(kwargs.values()) if given is None else given))
-            b, t = points_of(state).shape[:2]
+            entered = Site(stack, "hidden", self.calls[stack])
+            b, t = points_of(self._channels_first(entered, state)).shape[:2]
             self.width = b, t
             if self.calls[stack] == 0:
-                self._give(Site(stack, "hidden", 0), state)
+                self._give(entered, state)
 
-        return hook
+        return self.guard.wrap(hook)
 
     def _after(self, stack: str) -> Callable[..., None]:
         def hook(_: nn.Module, args: tuple[Any, ...], output: Any) -> None:
@@ -199,7 +230,7 @@ class Tap:
             self._last[stack] = state
             self._give(Site(stack, "hidden", self.calls[stack]), state)
 
-        return hook
+        return self.guard.wrap(hook)
 
     def _enters(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         self._within[id(module)] = self._within.get(id(module), 0) + 1
@@ -220,9 +251,9 @@ class Tap:
             last = self._last.get(stack)
             ended = self.calls[stack] == self.depth.get(stack, self.calls[stack])  # a norm between stages is not the final one
             if ended and last is not None and args and isinstance(args[0], Tensor) and args[0].data_ptr() == last.data_ptr():
-                self._give(Site(stack, "final", self.calls[stack]), state_of(output))
+                self._give(Site(stack, "final", self.calls[stack] + 1), state_of(output))
 
-        return hook
+        return self.guard.wrap(hook)
 
 
 def _ways(inner: Tensor, end: Tensor) -> list[bool]:

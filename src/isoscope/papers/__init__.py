@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 import sys
+from functools import partial
 from importlib.util import find_spec
 
 import pandas as pd
 
 from isoscope.core.claim import Claim, Verdict
 from isoscope.core.errors import IsoscopeError, nearest
+from isoscope.core.failures import Failures
 from isoscope.core.paper import Paper
 from isoscope.core.registry import Registry
 
@@ -30,6 +32,20 @@ def claims(paper: str | None = None) -> list[Claim]:
     return sorted((one for one in found.values() if paper in (None, one.paper)), key=lambda one: (one.number, one.name))
 
 
-def judged(table: pd.DataFrame, series: pd.DataFrame, paper: str | None = None) -> list[tuple[Claim, Verdict]]:
-    """Every claim with what these tables say about it."""
-    return [(one, one.decide(table, series)) for one in claims(paper)]
+def judged(
+    table: pd.DataFrame, series: pd.DataFrame, paper: str | None = None, failures: Failures | None = None
+) -> list[tuple[Claim, Verdict]]:
+    """Every claim with what these tables say about it.
+
+    A claim that raises has the outcome `error`, the others are decided all the same, and what was raised is noted in `failures`; without
+    them it is raised when all are decided.
+    """
+    noted = Failures() if failures is None else failures
+    found = []
+    for one in claims(paper):
+        part = f"the verdict on {one.name}"
+        verdict = noted.attempt(part, partial(one.decide, table, series))
+        found.append((one, verdict or Verdict("error", f"This claim could not be decided, because isoscope failed: {noted.said(part)}")))
+    if failures is None:
+        noted.raise_all("the verdicts")
+    return found

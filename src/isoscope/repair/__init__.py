@@ -6,12 +6,11 @@ run. `CentreClusters` has such a map a cluster, and is fitted to points or to a 
 
 from __future__ import annotations
 
-from isoscope.repair.errors import MissingScikitLearnError, RepairError
+from isoscope.core.extras import missing_extras_as_user_errors
+from isoscope.repair.errors import RepairError
 
-try:
+with missing_extras_as_user_errors("isoscope.repair"):
     import sklearn
-except ImportError:
-    raise MissingScikitLearnError("isoscope.repair needs scikit-learn: pip install 'isoscope[repair]'") from None
 
 from isoscope.repair.all_but_the_top import AllButTheTop
 from isoscope.repair.centre import Centre
@@ -33,7 +32,6 @@ __all__ = [
     "HasStatistics",
     "InvertibleRepair",
     "LinearRepair",
-    "MissingScikitLearnError",
     "Precision",
     "Repair",
     "RepairError",

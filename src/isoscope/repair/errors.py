@@ -9,10 +9,6 @@ class RepairError(IsoscopeError, ValueError):
     """A mistake that the user can mend; a ValueError too, which is what scikit-learn's pipelines and searches expect."""
 
 
-class MissingScikitLearnError(IsoscopeError, ImportError):
-    """scikit-learn is an optional extra and is not installed."""
-
-
 def parameter_error(name: str, expected: str, got: object) -> RepairError:
     """An error in scikit-learn's words.
 

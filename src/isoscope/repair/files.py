@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 from pathlib import Path
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound="Repair")
 FORMAT = "isoscope.repair/1"
+AXES = {"mean_": (1,), "scale_": (1,), "variances_": (1,), "ridge_": (0,), "components_": (2, 3)}
+"""How many axes an array may have; those of the others are two."""
 
 
 def write(fitted: Repair, path: Path) -> None:
@@ -67,21 +70,39 @@ def read(cls: type[R], path: Path) -> R:
         raise RepairError(f"{path} is not a repair that isoscope saved ({error}).") from None
     if metadata.get("format") != FORMAT:
         raise RepairError(f"{path} is not a repair that isoscope saved: its metadata do not say {FORMAT}.")
-    known = {kind.__name__: kind for kind in _kinds(cls)}
+    known = {kind.__name__: kind for kind in _kinds(cls) if not inspect.isabstract(kind)}
     if metadata.get("class") not in known:
         raise RepairError(f"{path} holds {metadata.get('class')}, not {cls.__name__}; isoscope.repair.load reads any repair.")
     try:
-        fitted = known[metadata["class"]](**parse_json(metadata["parameters"]))
-        fitted.n_samples_seen_, fitted.n_features_in_ = int(metadata["n"]), int(metadata["d"])
-        for name in fitted._arrays:
-            setattr(fitted, name, arrays[name])
-        if "feature_names" in metadata:
-            fitted.feature_names_in_ = np.array(parse_json(metadata["feature_names"]), dtype=object)
-        width = fitted._map()(np.zeros((1, fitted.n_features_in_)) - fitted.mean_).shape[1]
-        if fitted.mean_.shape != (fitted.n_features_in_,) or width != fitted._n_features_out:
-            raise ValueError("its arrays do not fit each other")
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise RepairError(f"{path} is damaged ({error}); fit and save it again.") from error
+        return _fitted(known[metadata["class"]], metadata, arrays)
+    except (ValueError, IndexError) as error:  # the latter where arrays do not fit each other
+        raise RepairError(f"{path} is damaged ({str(error).rstrip('.')}); fit and save it again.") from error
+
+
+def _fitted(kind: type[R], metadata: dict[str, str], arrays: dict[str, np.ndarray]) -> R:
+    """The transformer that a file describes; a ValueError where it describes none."""
+    if absent := [name for name in ("parameters", "n", "d") if name not in metadata]:
+        raise ValueError(f"it lacks {absent[0]}")
+    parameters, n, d = parse_json(metadata["parameters"]), int(metadata["n"]), int(metadata["d"])
+    if not isinstance(parameters, dict) or set(parameters) - set(kind._get_param_names()):
+        raise ValueError(f"its parameters are {parameters!r:.60}")
+    fitted = kind(**parameters)
+    fitted._check_parameters(d)
+    fitted.n_samples_seen_, fitted.n_features_in_ = n, d
+    for name in kind._arrays:
+        array = arrays.get(name)
+        if array is None or array.dtype.kind != "f" or array.ndim not in AXES.get(name, (2,)):
+            raise ValueError(f"it has no {name}, or none of numbers in its form")
+        setattr(fitted, name, array)
+    if fitted.mean_.shape != (d,):
+        raise ValueError(f"its mean has {len(fitted.mean_)} dimensions, and it is of {d}")
+    if "feature_names" in metadata:
+        names = parse_json(metadata["feature_names"])
+        if not isinstance(names, list) or len(names) != d or not all(isinstance(name, str) for name in names):
+            raise ValueError("its names of features are not those of its dimensions")
+        fitted.feature_names_in_ = np.array(names, dtype=object)
+    if fitted._map()(np.zeros((1, d)) - fitted.mean_).shape[1] != fitted._n_features_out:
+        raise ValueError("its arrays do not fit each other")
     return fitted
 
 

@@ -37,9 +37,9 @@ class LinearRepair(Repair):
         for start in range(0, len(X), READ_ROWS):
             block = X[start : start + READ_ROWS].astype(np.float64)
             refuse_nonfinite(block, start)
-            with np.errstate(over="ignore"):  # said below
+            with np.errstate(over="ignore", invalid="ignore"):  # refused below
                 moments.update(block)
-        if moments.n < len(X):
+        if not np.isfinite(moments.norm2):
             raise RepairError("X has values whose squares overflow; scale it down first.")
         return self._fit(moments, Precision.of(X.dtype))
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
+from isoscope.core.failures import Failures
 from isoscope.core.figure import Figure
 from isoscope.figures import figures
 
@@ -41,7 +43,7 @@ PAGE: dict[str, Any] = {
         "labelOpacity": 0.85,
     },
     "legend": {"labelColor": FOLLOWS, "titleColor": FOLLOWS, "titleFontWeight": "normal"},
-    "title": {"anchor": "start", "fontSize": 13, "color": FOLLOWS, "limit": 330, "offset": 8},
+    "title": {"anchor": "start", "fontSize": 13, "color": FOLLOWS, "subtitleColor": FOLLOWS, "limit": 330, "offset": 8},
     "autosize": {"type": "fit-x", "contains": "padding"},
 }
 """Ink in the colour of the page's text, so that light, dark and print need one drawing."""
@@ -61,22 +63,38 @@ class Drawn:
     """The figure's own curves: name, tone and dash; empty where the page's legend of models is enough."""
     steps: list[int]
     """The steps that its parameter `step` can take; empty where it has none."""
+    failed: str = ""
+    """The exception of a figure that could not be drawn; it has no panels then."""
 
 
-def drawn(table: pd.DataFrame, series: pd.DataFrame, but: Collection[str] = ()) -> list[Drawn]:
-    """Every figure that these tables can fill, `but` these, in reading order."""
+def drawn(table: pd.DataFrame, series: pd.DataFrame, failures: Failures, but: Collection[str] = ()) -> list[Drawn]:
+    """Every figure that these tables can fill, `but` these, in reading order; one that raises is there with its exception."""
     others = [name for name in figures.names() if name not in ORDER and name not in but]
-    return filled([*(name for name in ORDER if name in figures), *others], table, series)
+    return filled([*(name for name in ORDER if name in figures), *others], table, series, failures)
 
 
-def filled(names: Iterable[str], table: pd.DataFrame, series: pd.DataFrame) -> list[Drawn]:
-    """Those of these figures that the tables can fill. Altair checks nothing: tests have, and it takes seconds."""
+def filled(names: Iterable[str], table: pd.DataFrame, series: pd.DataFrame, failures: Failures) -> list[Drawn]:
+    """Those of these figures that the tables can fill, or that raised. Altair checks nothing: tests have, and it takes seconds."""
     from altair.utils.schemapi import debug_mode
 
+    found = []
     with debug_mode(False):
-        found = [(figures[name], figures[name].draw(table, series)) for name in names]
-        specs = [(figure, chart.to_dict(validate=False)) for figure, chart in found if chart is not None]
-    return [Drawn(figure, panels(spec), legend_of(spec), spec.get("usermeta", {}).get("steps", [])) for figure, spec in specs]
+        for figure in (figures[name] for name in names):
+            part = f"the figure {figure.name}"
+            made = failures.attempt(part, partial(_draw, figure, table, series))
+            if made is not None:
+                found.append(made)
+            elif said := failures.said(part):
+                found.append(Drawn(figure, [], [], [], said))
+    return found
+
+
+def _draw(figure: Figure, table: pd.DataFrame, series: pd.DataFrame) -> Drawn | None:
+    chart = figure.draw(table, series)
+    if chart is None:
+        return None
+    spec = chart.to_dict(validate=False)
+    return Drawn(figure, panels(spec), legend_of(spec), spec.get("usermeta", {}).get("steps", []))
 
 
 def panels(spec: dict[str, Any]) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from isoscope.report.contents import Placed
 from isoscope.statistics.deciding import FEWEST
 
 OUTCOMES = {"holds": ("holds", "hold"), "fails": ("fails", "fail"), "undecided": ("is undecided", "are undecided")}
+OUTCOMES |= {"error": ("ends in an error", "end in an error")}
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ def papers_on_page(charts: Iterable[Placed], verdicts: list[VerdictRow]) -> list
     found = []
     for paper in papers:
         own = [row for row in verdicts if row.paper == paper.name]
-        decided, silent = [row for row in own if row.findings], [row for row in own if not row.findings]
+        decided = [row for row in own if row.findings or row.outcome == "error"]
+        silent = [row for row in own if row not in decided]
         drawn = [(one, [places[name] for name in one.draws if name in places]) for one in paper.figures]
         figures = [(one.number, one.shows, ids[0]) for one, ids in drawn if ids]
         if decided or figures:
@@ -75,8 +77,9 @@ def papers_on_page(charts: Iterable[Placed], verdicts: list[VerdictRow]) -> list
 
 
 def in_order(rows: list[VerdictRow]) -> list[VerdictRow]:
-    """What holds before what fails before what is undecided, each by number."""
-    return sorted(rows, key=lambda row: list(OUTCOMES).index(row.outcome))
+    """Errors of ours first, then what holds before what fails before what is undecided, each by number."""
+    order = ["error", *(word for word in OUTCOMES if word != "error")]
+    return sorted(rows, key=lambda row: order.index(row.outcome))
 
 
 def tally(outcomes: Iterable[str]) -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from isoscope.core.claim import Claim, Finding, Verdict
+from isoscope.core.failures import Failures
 from isoscope.papers import judged
 from isoscope.report.line import show
 
@@ -42,9 +43,9 @@ class VerdictRow:
     findings: tuple[FindingRow, ...]
 
 
-def verdicts(table: pd.DataFrame, series: pd.DataFrame, paper: str | None = None) -> list[VerdictRow]:
-    """Every claim, or those of one paper, by number, with what these tables say about it."""
-    return [verdict_row(claim, verdict) for claim, verdict in judged(table, series, paper)]
+def verdicts(table: pd.DataFrame, series: pd.DataFrame, paper: str | None = None, failures: Failures | None = None) -> list[VerdictRow]:
+    """Every claim, or those of one paper, by number, with what these tables say about it; `failures` as in `judged`."""
+    return [verdict_row(claim, verdict) for claim, verdict in judged(table, series, paper, failures)]
 
 
 def verdict_row(claim: Claim, verdict: Verdict) -> VerdictRow:

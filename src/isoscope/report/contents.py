@@ -38,6 +38,8 @@ class Placed:
     """The steps that its slider goes through; none where it has no slider."""
     choices: list[str]
     """What its panels are called, where there are so many that one is chosen."""
+    failed: str = ""
+    """The exception of a figure that could not be drawn."""
 
 
 def placed(charts: list[Drawn], start: int = 0, within: str = "") -> list[Placed]:
@@ -45,10 +47,11 @@ def placed(charts: list[Drawn], start: int = 0, within: str = "") -> list[Placed
     found = []
     for chart in charts:
         numbers = list(range(start, start + len(chart.panels)))
-        titles = [str(panel["title"]) for panel in chart.panels if isinstance(panel.get("title"), str)]
+        texts = [panel["title"]["text"] if isinstance(panel.get("title"), dict) else panel.get("title") for panel in chart.panels]
+        titles = [text for text in texts if isinstance(text, str)]
         choices = titles if len(numbers) > MANY and len(titles) == len(numbers) else []
         words = chart.figure.name, chart.figure.title, chart.figure.caption
-        found.append(Placed(within + chart.figure.name, *words, chart.panels, numbers, chart.legend, chart.steps, choices))
+        found.append(Placed(within + chart.figure.name, *words, chart.panels, numbers, chart.legend, chart.steps, choices, chart.failed))
         start += len(numbers)
     return found
 

@@ -8,12 +8,12 @@ from functools import partial
 
 import pandas as pd
 
-from isoscope.core.errors import tried
+from isoscope.core.failures import Failures
 from isoscope.core.group import first_seed, suites
 from isoscope.report.chance import runs
 from isoscope.report.line import greatest, least, show, span
 from isoscope.statistics.chance import head_threshold
-from isoscope.statistics.evidence import Units, by_stack, cosines
+from isoscope.statistics.evidence import NO_SERIES, Units, by_stack, cosines
 from isoscope.statistics.shape_claims import FLAT, HEIGHT, profiles
 from isoscope.statistics.suite_evidence import at_end
 
@@ -29,6 +29,10 @@ RANK, ONE_WAY, ONE_POSITION = 0.25, 0.98, 0.05
 """Collapse, by the limits that `isoscope.watch` begins with: effective rank, cosine, entropy."""
 
 
+DIAGNOSIS = "the diagnosis"
+"""What a failure in it is noted under."""
+
+
 @dataclass(frozen=True)
 class Sign:
     """One sign of failure in one model."""
@@ -40,11 +44,11 @@ class Sign:
     evidence: str
 
 
-def diagnosis(table: pd.DataFrame, series: pd.DataFrame) -> list[Sign]:
-    """Every sign that the tables show, model by model; of a suite at its last step, and beside what it was before."""
+def diagnosis(table: pd.DataFrame, failures: Failures) -> list[Sign]:
+    """Every sign that the tables show, model by model; of a suite at its last step, with what it was before."""
     found: list[Sign] = []
     for look in (_high_cosine, _sharp_and_narrow, _parallel, _shape, _collapse):
-        found += tried("A part of the diagnosis is left out; its rows cannot be judged", partial(_signs, look, table)) or []
+        found += failures.attempt(DIAGNOSIS, partial(_signs, look, table)) or []
     order = {str(model): i for i, model in enumerate(table["model"].drop_duplicates())}
     return sorted(found, key=lambda sign: order.get(sign.model, len(order)))
 
@@ -54,7 +58,7 @@ def _signs(look: Callable[[pd.DataFrame], Iterator[Sign]], table: pd.DataFrame) 
 
 
 def _high_cosine(table: pd.DataFrame) -> Iterator[Sign]:
-    for name, rows in cosines(table).items():
+    for name, rows in cosines(table, NO_SERIES).items():
         bound = rows["low"].fillna(rows["value"])
         if (bound > COSINE).all():
             low, high = least(rows), greatest(rows)
@@ -69,7 +73,7 @@ def _sharp_and_narrow(table: pd.DataFrame) -> Iterator[Sign]:
     """Sharp attention over states that all point one way: attention L reads what leaves block L − 1."""
     for name, rows in _by_layer(at_end(table, "attention_entropy_normalised")).items():
         model = str(rows["model"].iloc[0])
-        states = cosines(table).get(model)
+        states = cosines(table, NO_SERIES).get(model)
         if states is None:
             continue
         inside = states[states["stack"].eq(rows["stack"].iloc[0])].assign(layer=lambda own: own["layer"] + 1)

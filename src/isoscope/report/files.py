@@ -11,7 +11,9 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.bounded import plain
-from isoscope.core.errors import IsoscopeError, tried
+from isoscope.core.errors import IsoscopeError
+from isoscope.core.failures import Failures
+from isoscope.core.figure import Figure
 from isoscope.core.group import one_checkpoint
 from isoscope.core.memory import addresses_left
 from isoscope.drawing import POLICY_IS_CHOSEN
@@ -36,31 +38,45 @@ PRINT: dict[str, Any] = {
 
 
 def write_figures(
-    table: pd.DataFrame, series: pd.DataFrame, folder: Path, formats: Iterable[str] = FORMATS, names: Iterable[str] | None = None
+    table: pd.DataFrame,
+    series: pd.DataFrame,
+    folder: Path,
+    formats: Iterable[str] = FORMATS,
+    names: Iterable[str] | None = None,
+    failures: Failures | None = None,
 ) -> list[Path]:
     """Every figure that these tables can fill, or of them those that are named, as `folder/name.format`; answers what was written.
 
-    Of a training one checkpoint is drawn, but in the figures over its steps.
+    Of a training one checkpoint is drawn, but in the figures over its steps. A figure that raises does not stop the others; what it raised
+    is noted in `failures`, or without them raised at the end.
     """
     formats = tuple(formats)
     unknown = [name for name in formats if name not in FORMATS]
     if unknown:
         raise IsoscopeError(f"A figure can be written as {', '.join(FORMATS)}, not as {', '.join(unknown)}.")
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
+    written: list[Path] = []
+    noted = Failures() if failures is None else failures
     table, series = readable(table), readable(series)
     now = one_checkpoint(table, series)
     for figure in figures if names is None else [figures[name] for name in names]:
-        chart = figure.draw(table, series) if figure.name in OVER_STEPS else figure.draw(*now)
-        if chart is None:
-            continue
-        spec = titled(chart.to_dict(), figure.title) | {"config": PRINT}
-        for name in formats:
-            drawn = tried(f"The figure {figure.name} is not written as {name}; it cannot be drawn so", partial(rendered, spec, name))
-            if drawn is not None:
-                written.append(folder / f"{figure.name}.{name}")
-                written[-1].write_bytes(drawn)
+        tables = (table, series) if figure.name in OVER_STEPS else now
+        written += noted.attempt(f"the files of the figure {figure.name}", partial(_write_figure, figure, *tables, folder, formats)) or []
+    if failures is None:
+        noted.raise_all("the figures")
     return written
+
+
+def _write_figure(figure: Figure, table: pd.DataFrame, series: pd.DataFrame, folder: Path, formats: tuple[str, ...]) -> list[Path]:
+    """One figure in every format; nothing where the tables cannot fill it."""
+    chart = figure.draw(table, series)
+    if chart is None:
+        return []
+    spec = titled(chart.to_dict(), figure.title) | {"config": PRINT}
+    paths = {name: folder / f"{figure.name}.{name}" for name in formats}
+    for name, path in paths.items():
+        path.write_bytes(rendered(spec, name))
+    return list(paths.values())
 
 
 def titled(spec: dict[str, Any], title: str) -> dict[str, Any]:
@@ -69,7 +85,9 @@ def titled(spec: dict[str, Any], title: str) -> dict[str, Any]:
     chosen = [f"tokens: {param['value']}" for param in spec.get("params", []) if param["name"] == "policy" and follows]
     own = spec.get("title", title)
     text = title if "concat" in spec else own["text"] if isinstance(own, dict) else own
-    return spec | {"title": {"text": text, "anchor": "start", "offset": 12} | ({"subtitle": chosen} if chosen else {})}
+    said = [own["subtitle"]] if isinstance(own, dict) and "concat" not in spec and "subtitle" in own else []
+    below = said + chosen
+    return spec | {"title": {"text": text, "anchor": "start", "offset": 12} | ({"subtitle": below} if below else {})}
 
 
 def rendered(spec: dict[str, Any], name: str) -> bytes:

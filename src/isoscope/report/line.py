@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from isoscope.core.number import THIS_N
 from isoscope.drawing import in_layers, labelled, lines, policies
 from isoscope.report.chance import site_name
 
@@ -109,8 +110,11 @@ def share(x: float) -> str:
 
 
 def bounds(row: pd.Series) -> str:
-    """A row's interval in brackets, or nothing where it has none."""
-    return "" if pd.isna(row["low"]) else f" (95 % interval {span(row['low'], row['high'])})"
+    """A row's interval in brackets, with n where the interval is about the value at this n; nothing where it has none."""
+    if pd.isna(row["low"]):
+        return ""
+    at = f" at n = {int(row['n']):,}" if str(row.get("interval_about")) == THIS_N and not pd.isna(row["n"]) else ""
+    return f" (95 % interval {span(row['low'], row['high'])}{at})"
 
 
 def span(low: float, high: float) -> str:

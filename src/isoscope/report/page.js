@@ -143,7 +143,7 @@
     return rows;
   };
 
-  const SHOWN = ["model", "kind", "metric", "policy", "stack", "layer", "value", "low", "high", "null", "n", "d", "revision", "step", "seed", "head"];
+  const SHOWN = ["model", "kind", "metric", "policy", "stack", "layer", "value", "low", "high", "interval_about", "null", "n", "d", "revision", "step", "seed", "head"];
   const CHOICES = ["model", "step", "seed", "stack", "kind", "metric", "policy"];
   const NUMBERS = new Set(["value", "low", "high", "null"]);
   const SIZE = 25;
@@ -221,8 +221,8 @@
     if (input) input.checked = true;
     setInterval(async () => {
       try {
-        const now = await (await fetch("state")).text();
-        if (now === state) return;
+        const answer = await fetch("state" + location.search);
+        if (!answer.ok || (await answer.text()) === state) return; // a server that was started anew has another token
         remember(here, "scroll", String(window.scrollY));
         window.location.reload();
       } catch { /* the server is gone; the page stays as it is */ }

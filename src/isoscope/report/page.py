@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from isoscope.core.bounded import strict_json
-from isoscope.core.errors import tried
+from isoscope.core.failures import Failures
 from isoscope.core.group import checkpoints, one_checkpoint, suites
 from isoscope.core.version import __version__
 from isoscope.drawing import PALETTE, policies
@@ -20,7 +21,7 @@ from isoscope.report.charts import drawn
 from isoscope.report.cited import cited, papers_on_page, tally_of, too_few
 from isoscope.report.claims import verdicts
 from isoscope.report.contents import Placed, by_topic, placed
-from isoscope.report.diagnosis import diagnosis
+from isoscope.report.diagnosis import DIAGNOSIS, diagnosis
 from isoscope.report.line import Line, all_lines
 from isoscope.report.overview import HEIGHT, WIDTH, overview
 from isoscope.report.provenance import Meaning, meanings, specification
@@ -28,6 +29,8 @@ from isoscope.report.summary import summary
 from isoscope.report.training import ORDER, Training, derived_meaning, held, trainings
 
 Manifests = list[dict[str, Any]]
+TRAININGS, OVERVIEW = "the sections on trainings", "the table of models"
+"""What failures in them are noted under."""
 
 POINT = "%.9g"
 """How a point of a curve is carried: nine digits give back every float32, and all seventeen would be a fourth of the page.
@@ -36,28 +39,58 @@ The table keeps all digits; rows that resemble each other lie side by side there
 """
 
 
-def write_report(table: pd.DataFrame, series: pd.DataFrame, manifests: Manifests, out: Path, *, title: str | None = None) -> Path:
-    """Write the page of these tables to `out` and answer where it is."""
+def write_report(
+    table: pd.DataFrame,
+    series: pd.DataFrame,
+    manifests: Manifests,
+    out: Path,
+    *,
+    title: str | None = None,
+    failures: Failures | None = None,
+) -> Path:
+    """Write the page of these tables to `out` and answer where it is.
+
+    A figure, claim or section that raises leaves a box on the page; what it raised is noted in `failures`, or without them raised when the
+    page is written.
+    """
+    noted = Failures() if failures is None else failures
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(page(table, series, manifests, title=title), encoding="utf-8")
+    out.write_text(page(table, series, manifests, title=title, failures=noted), encoding="utf-8")
+    if failures is None:
+        noted.raise_all(f"the page {out}")
     return out
 
 
-def page(table: pd.DataFrame, series: pd.DataFrame, manifests: Manifests, *, title: str | None = None, state: str = "") -> str:
+def page(
+    table: pd.DataFrame,
+    series: pd.DataFrame,
+    manifests: Manifests,
+    *,
+    title: str | None = None,
+    state: str = "",
+    failures: Failures | None = None,
+) -> str:
     """The page as text. All that comes from models and files goes through autoescape or `packed`.
 
-    `state`: what a server calls the state of the run; a page that has one asks whether there is a newer one.
+    `state`: what a server calls the state of the run; a page that has one asks whether there is a newer one. `failures`: where parts that
+    raise are noted; without them there is no page of which a part failed.
     """
+    if failures is None:
+        text = page(table, series, manifests, title=title, state=state, failures=(noted := Failures()))
+        noted.raise_all("the page")
+        return text
     from markupsafe import Markup
 
     now = one_checkpoint(table, series)
-    lines, charts = all_lines(*now), placed(drawn(*now, but=ORDER))
-    courses = tried("What happens over training is left out; its rows cannot be shown", lambda: trainings(table, series)) or []
+    lines, charts = all_lines(*now), placed(drawn(*now, failures, but=ORDER))
+    courses = failures.attempt(TRAININGS, lambda: trainings(table, series, failures)) or []
     sections = followed(courses, sum(len(chart.numbers) for chart in charts))
     every = [*charts, *(chart for _, own in sections for chart in own)]
     kept_table, kept_series = held(table, series)
-    columns, rows = tried("The table of models is left out; its rows cannot be shown", lambda: overview(lines)) or ([], [])
-    judged = verdicts(table, series)
+    columns, rows = failures.attempt(OVERVIEW, lambda: overview(lines)) or ([], [])
+    judged = verdicts(table, series, failures=failures)
+    signs = diagnosis(table, failures)
+    summaries = [(line.name, line.policy, *summarised(line, lines, failures)) for line in lines]
     tallies = {line.name: found for line in lines if (found := tally_of(str(line.table["model"].iloc[0]), judged))}
     return rendered(
         "page.html.jinja",
@@ -70,7 +103,8 @@ def page(table: pd.DataFrame, series: pd.DataFrame, manifests: Manifests, *, tit
         columns=columns,
         rows=rows,
         spark=(WIDTH, HEIGHT),
-        summaries=[(line.name, line.policy, summarised(line, lines)) for line in lines],
+        summaries=summaries,
+        failed={"trainings": failures.said(TRAININGS), "overview": failures.said(OVERVIEW), "diagnosis": failures.said(DIAGNOSIS)},
         legend=[(line.name, PALETTE[i % len(PALETTE)]) for i, line in enumerate(lines) if not all(chart.legend for chart in charts)],
         topics=by_topic(charts),
         trainings=sections,
@@ -78,7 +112,7 @@ def page(table: pd.DataFrame, series: pd.DataFrame, manifests: Manifests, *, tit
         papers=papers_on_page(every, judged),
         tallies=tallies,
         too_few=too_few(judged, tallies),
-        signs=diagnosis(table, series),
+        signs=signs,
         specifications=[(line.name, specification(line)) for line in lines],
         meanings=[derived(meaning) for meaning in meanings(table, series)],
         manifests=[json.dumps(manifest, indent=1, ensure_ascii=False, default=str) for manifest in manifests],
@@ -95,9 +129,10 @@ def page(table: pd.DataFrame, series: pd.DataFrame, manifests: Manifests, *, tit
     )
 
 
-def summarised(line: Line, lines: list[Line]) -> dict[str, str]:
-    """What is said of a model in words; nothing where its rows make no sense."""
-    return tried(f"What is said of {line.name} is left out; its rows cannot be read", lambda: summary(line, lines)) or {}
+def summarised(line: Line, lines: list[Line], failures: Failures) -> tuple[dict[str, str], str]:
+    """The sentences on a model by topic, and the exception where they could not be written."""
+    part = f"the summary of {line.name}"
+    return failures.attempt(part, partial(summary, line, lines)) or {}, failures.said(part)
 
 
 def followed(sections: list[Training], start: int) -> list[tuple[Training, list[Placed]]]:

@@ -60,7 +60,7 @@ def meaning(name: str) -> Meaning:
         return Meaning(name, MEANINGS[name], "")
     try:
         entry = importlib.import_module("isoscope.metrics").registry[name]
-    except (ImportError, AttributeError, IsoscopeError):
+    except IsoscopeError:
         return Meaning(name, "Not defined in this installation.", "")
     text = inspect.cleandoc(str(entry.__doc__ or "")).partition(">>>")[0].strip()
     first, _, rest = text.partition("\n\n")

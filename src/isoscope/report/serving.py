@@ -1,25 +1,35 @@
-"""The page behind the standard library's server: on this machine only, built anew when the run has grown."""
+"""The page behind the standard library's server: on this machine only, for whoever has its address, built anew when the run has grown."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import hmac
 import re
+import secrets
 import signal
+import socket
+import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 from isoscope.core.errors import IsoscopeError
+from isoscope.core.failures import described
 from isoscope.report.bundle import rendered
-from isoscope.store.manifest import MANIFEST
+from isoscope.store.run import Run
 
 ADDRESS = "127.0.0.1"
 NAMES = ("localhost", "127.0.0.1", "[::1]")
 """What a browser may call this machine; a page elsewhere that points its own name here is refused."""
+LIMIT = 60.0
+"""Seconds that a connection may last: a request is a few lines, and a page of some megabytes comes over a slow tunnel in time."""
+MOST = 32
+"""Connections at one time; a browser has up to six."""
 PAUSE = 2.0
 """Seconds between two looks at the run."""
 TRIES = 3
@@ -32,16 +42,21 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
+BUSY = "\r\n".join(
+    ["HTTP/1.0 503 Service Unavailable", *(f"{name}: {value}" for name, value in HEADERS.items()), "Content-Length: 0", "", ""]
+).encode("ascii")
+"""The answer where there are too many connections."""
+NO_TOKEN = "This page needs its token. Open the whole address that isoscope serve printed when it started, http://…/?token=… included.\n"
 
 
 def state_of(runs: Iterable[str]) -> str:
     """A name for what runs hold by now: it changes with every cell that is finished or replaced."""
     known = []
     for run in runs:
-        cells = sorted(Path(run).glob(f"cells/[!.]*/{MANIFEST}"))
+        cells = Run(run).looks()
         if not cells:
             raise IsoscopeError(f"{run} holds no finished cell yet.")
-        known += [f"{path} {path.stat().st_mtime_ns}" for path in cells]
+        known += [f"{run} {cells}"]
     return hashlib.sha256("\n".join(known).encode()).hexdigest()[:16]
 
 
@@ -50,6 +65,7 @@ class Follower:
     """The page of a run that may still be written: `look` names its state, `build` makes the page of that state.
 
     What goes wrong while a cell is being written is said on a waiting page, or, once there is a page, passed over until the next look.
+    A bug of ours takes the place of the page, with its exception.
     """
 
     look: Callable[[], str]
@@ -57,23 +73,30 @@ class Follower:
     state: str = "waiting"
     why: str = "The page is being built."
     text: str | None = None
+    failed: bool = False
+    """Whether there is no page because of a bug of ours."""
     tried: list[str] = field(default_factory=list, repr=False)
 
     def refresh(self) -> None:
         """Look at the run, and build the page if it has changed; a state that fails again and again is left."""
+        state = self.state
         try:
             state = self.look()
             if state == self.state or self.tried.count(state) == TRIES:
                 return
             self.tried = [*(one for one in self.tried if one == state), state]
             self.text = self.build(state)
-            self.state = state
-        except Exception as error:  # whatever a run that is being written can cause: the server must outlive it
+            self.state, self.failed = state, False
+        except (IsoscopeError, OSError) as error:  # of a run that is being written just now
             self.why = str(error) or type(error).__name__
+        except Exception as error:  # a bug of ours, which the page and the terminal show; the server outlives it
+            traceback.print_exc()
+            self.state, self.text, self.failed = state, None, True
+            self.why = f"{described(error)}. The traceback is on the standard error stream of the command."
 
     def page(self) -> str:
         """The last page that could be built, or one that waits for it."""
-        return self.text if self.text is not None else rendered("waiting.html.jinja", why=self.why, state=self.state)
+        return self.text if self.text is not None else rendered("waiting.html.jinja", why=self.why, state=self.state, failed=self.failed)
 
     def follow(self, stopped: threading.Event) -> None:
         """Refresh until stopped."""
@@ -83,12 +106,16 @@ class Follower:
 
 
 class Server(ThreadingHTTPServer):
-    """Serves one page at `/` and its state at `/state`, to this machine alone."""
+    """Serves one page at `/` and its state at `/state`, to this machine alone and to whoever knows the token.
+
+    Every account of a machine can reach its ports; the token keeps the page to the one who started the server and saw its address.
+    """
 
     daemon_threads = True
 
-    def __init__(self, follower: Follower, port: int) -> None:
-        self.follower, self._interrupted = follower, threading.Event()
+    def __init__(self, follower: Follower, port: int, *, limit: float = LIMIT, most: int = MOST) -> None:
+        self.follower, self.limit, self.token = follower, limit, secrets.token_urlsafe(24)
+        self._interrupted, self._free = threading.Event(), threading.BoundedSemaphore(most)
         super().__init__((ADDRESS, port), Handler)
         # Before anyone knows the address; also where a shell has its background jobs ignore the signal.
         if threading.current_thread() is threading.main_thread():
@@ -96,8 +123,8 @@ class Server(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Where the page is."""
-        return f"http://{ADDRESS}:{self.server_port}/"
+        """Where the page is, with the token that opens it."""
+        return f"http://{ADDRESS}:{self.server_port}/?token={self.token}"
 
     def run(self) -> None:
         """Serve, and follow the run, until interrupted."""
@@ -115,6 +142,42 @@ class Server(ThreadingHTTPServer):
         if self._interrupted.is_set():
             raise KeyboardInterrupt
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread of its own, if there are not too many connections already."""
+        if not self._free.acquire(blocking=False):
+            with contextlib.suppress(OSError):
+                request.setblocking(False)  # the answer fits into the socket's buffer, and nobody can hold up the server
+                request.sendall(BUSY)
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._free.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Cut the connection when its time is over, however slowly the client sends or reads."""
+        timer = threading.Timer(self.limit, cut, [request])
+        timer.daemon = True
+        timer.start()
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            timer.cancel()
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that is gone is no error; anything else is a bug of ours, and its traceback is shown."""
+        if not isinstance(sys.exception(), OSError):
+            traceback.print_exc()
+
+
+def cut(connection: socket.socket) -> None:
+    """End a connection that another thread is waiting for; that thread closes it."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
 
 class Handler(BaseHTTPRequestHandler):
     """GET and HEAD of two paths; nothing on disk is ever looked up by what a request says."""
@@ -131,26 +194,46 @@ class Handler(BaseHTTPRequestHandler):
         self.answer()
 
     def answer(self) -> None:
-        """Refuse foreign names and other paths; else send what was asked for."""
+        """Send what was asked for, or why not; a bug of ours is said, too."""
+        try:
+            answer = self.page_or_refusal()
+        except Exception:
+            traceback.print_exc()
+            why = "A bug in isoscope: the traceback is on the standard error stream of isoscope serve.\n"
+            answer = HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", why
+        self.send(*answer)
+
+    def page_or_refusal(self) -> tuple[HTTPStatus, str, str]:
+        """Refuse foreign names, requests without the token and other paths."""
         follower = self.server.follower
+        path, _, query = self.path.partition("?")
         if not is_local(self.headers.get_all("Host", [])):
-            self.send(HTTPStatus.MISDIRECTED_REQUEST, "text/plain", "This page is only for this machine; open it as localhost.\n")
-        elif self.path == "/":
-            self.send(HTTPStatus.OK, "text/html", follower.page())
-        elif self.path == "/state":
-            self.send(HTTPStatus.OK, "text/plain", follower.state)
-        else:
-            self.send(HTTPStatus.NOT_FOUND, "text/plain", "There is only the page.\n")
+            return HTTPStatus.MISDIRECTED_REQUEST, "text/plain", "This page is only for this machine; open it as localhost.\n"
+        if not hmac.compare_digest(query.encode("utf-8", "backslashreplace"), f"token={self.server.token}".encode()):
+            return HTTPStatus.FORBIDDEN, "text/plain", NO_TOKEN
+        if path == "/":
+            return HTTPStatus.OK, "text/html", follower.page()
+        if path == "/state":
+            return HTTPStatus.OK, "text/plain", follower.state
+        return HTTPStatus.NOT_FOUND, "text/plain", "There is only the page.\n"
 
     def send(self, status: HTTPStatus, kind: str, text: str) -> None:
         """A whole answer."""
         body = text.encode()
+        if not self.request_version.startswith("HTTP/1"):
+            self.request_version = "HTTP/1.0"  # the base class sends no headers to HTTP/0.9, nor where a request line makes no sense
         self.send_response(status)
         for name, value in (HEADERS | {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body))}).items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """The answer to a request that makes no sense, with the same headers as all others and without its words."""
+        self.close_connection = True
+        status = HTTPStatus(code)
+        self.send(status, "text/plain", f"{status.phrase}.\n")
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing is logged."""

@@ -10,6 +10,7 @@ from isoscope.core.bounded import parsed_object
 from isoscope.core.group import UNTRAINED
 from isoscope.drawing import policies
 from isoscope.report.line import Line, bounds, greatest, least, place, show
+from isoscope.statistics.evidence import different_n
 from isoscope.statistics.permutation import MODELS, exact_permutation
 
 HEIGHT = 0.05
@@ -114,6 +115,8 @@ def encoders_and_decoders(line: Line, others: list[Line]) -> str | None:
     numbers, labels = [float(x) for x in found["value"]], [bool(x) for x in found["decoder"]]
     by_role = {True: found.loc[found["decoder"], "value"], False: found.loc[~found["decoder"], "value"]}
     decoders, encoders = _models(len(by_role[True]), "decoder"), _models(len(by_role[False]), "encoder")
+    if said := different_n(found):
+        return f"Whether decoders differ from encoders is not decided: {said}."
     p = exact_permutation(numbers, labels)
     if math.isnan(p):
         return f"Whether decoders differ from encoders cannot be decided with {decoders} and {encoders}: it takes {MODELS} of each."
@@ -132,7 +135,8 @@ def heights(lines: list[Line]) -> pd.DataFrame:
     rows = rows[~rows["model"].str.startswith(UNTRAINED) & rows["value"].notna()]
     every = [name for name in policies(rows) if rows.loc[rows["policy"].eq(name), "model"].nunique() == rows["model"].nunique()]
     rows = rows[rows["policy"].eq(every[0])] if every else rows.iloc[:0]
-    means = rows.assign(decoder=rows["stack"].eq("decoder")).groupby(["model", "decoder", "policy"], as_index=False)["value"].mean()
+    by_model = rows.assign(decoder=rows["stack"].eq("decoder")).groupby(["model", "decoder", "policy"], as_index=False)
+    means = by_model.agg({"value": "mean", "n": "min", "metric": "first", "interval_about": "first"})
     alone: pd.DataFrame = means[~means["model"].duplicated(keep=False)]
     return alone
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from isoscope.core.bounded import parsed_object
+from isoscope.core.failures import Failures
 from isoscope.core.group import UNTRAINED, checkpoints, first_seed, one_checkpoint, suites
 from isoscope.drawing import policies
 from isoscope.drawing.projection import STEPS, chosen_heads
@@ -92,12 +93,12 @@ class Training:
     charts: list[Drawn]
 
 
-def trainings(table: pd.DataFrame, series: pd.DataFrame) -> list[Training]:
+def trainings(table: pd.DataFrame, series: pd.DataFrame, failures: Failures) -> list[Training]:
     """Every suite of the tables, with the figures that it can fill."""
     found = []
     for name in suites(table):
         rows, points = table[table["model"].eq(name)], series[series["model"].eq(name)]
-        found.append(Training(name, *about(rows), sentences(rows), filled(ORDER, rows, points)))
+        found.append(Training(name, *about(rows), sentences(rows), filled(ORDER, rows, points, failures)))
     return found
 
 

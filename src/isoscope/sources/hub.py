@@ -24,7 +24,8 @@ from typing import Any, BinaryIO
 from urllib.parse import parse_qsl
 
 from isoscope.core.errors import IsoscopeError, nearest
-from isoscope.core.source import Item, SourceKind, optional
+from isoscope.core.extras import import_optional
+from isoscope.core.source import Item, SourceKind
 from isoscope.sources.images import read_image
 from isoscope.sources.speech import read_clip
 from isoscope.sources.text import choose_column
@@ -130,7 +131,7 @@ def stored(feature: Any) -> Any:
 
 def client(dataset: str, module: str) -> Any:
     """A module of the hub's client, which only this kind of source needs."""
-    return optional(module, f"hf:{dataset}", "datasets", "datasets")
+    return import_optional(module, f"hf:{dataset}")
 
 
 @contextmanager

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.core.source import FileItems, SourceKind, open_files, optional
+from isoscope.core.extras import import_optional
+from isoscope.core.source import FileItems, SourceKind, open_files
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -24,8 +25,8 @@ EMBEDDED = Path(__file__).parent / "data" / "images"
 
 def read_image(file: BinaryIO, shown: str) -> Image:
     """The first frame of an image, upright and in RGB; errors call it `shown`."""
-    pil = optional("PIL.Image", shown, "pillow", "vision")
-    upright = optional("PIL.ImageOps", shown, "pillow", "vision").exif_transpose
+    pil = import_optional("PIL.Image", shown)
+    upright = import_optional("PIL.ImageOps", shown).exif_transpose
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of odd metadata

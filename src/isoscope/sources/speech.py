@@ -12,7 +12,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.core.source import Clip, FileItems, SourceKind, open_files, optional
+from isoscope.core.extras import import_optional
+from isoscope.core.source import Clip, FileItems, SourceKind, open_files
 
 EMBEDDED = Path(__file__).parent / "data" / "speech"
 BLOCK = 1 << 16
@@ -37,7 +38,7 @@ UNKNOWN_SIZE = 0x7FFF0000
 
 def read_clip(file: BinaryIO, shown: str) -> Clip:
     """One clip as float32 and mono (the mean of its channels), not resampled; errors call it `shown`."""
-    soundfile = optional("soundfile", shown, "soundfile", "speech")
+    soundfile = import_optional("soundfile", shown)
     check_size(file, shown)
     try:
         with soundfile.SoundFile(file) as sound:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from isoscope.core.claim import Outcome
 from isoscope.statistics.association import DRAWS, rearranged
 from isoscope.statistics.chance import LEVEL
+from isoscope.statistics.deciding import outcomes, weakest
 from isoscope.statistics.kernel import Floats
+from isoscope.statistics.onset import Estimate
 
 NAN = float("nan")
 
@@ -107,15 +109,23 @@ def shuffled_labels(means: Sequence[tuple[Floats, Floats]], *, seed: int = 0) ->
     return Shuffled(float(total.mean() / heads), float(low), float(high), (reached + 1) / (DRAWS + 1))
 
 
-def aligned(adjusted_p: float, changes: Sequence[float], change: tuple[float, float], excess: tuple[float, float]) -> str:
-    """Whether a layer's mean queries and keys align in training: `holds`, `fails` or `undecided`.
+def fallen(pairs: Sequence[tuple[Estimate, Estimate]]) -> list[bool]:
+    """Whether alignment surely does not grow, of several layers or trainings: its change, or T less its null at the end, lies below zero.
 
-    It holds where T at the end is above its null (Holm's p over the layers below 0.05) and above T at the start in every seed. It fails
-    where the whole interval of the change, or of T less its null at the end, lies below zero.
+    Holm's adjustment allows for how many there are, and Bonferroni's for the two ways to fail.
+    """
+    least = [weakest(pair) for pair in pairs]
+    return [word == "fails" for word in outcomes(least, [0.0] * len(least))]
 
-    >>> aligned(0.01, [0.1, 0.2], (0.05, 0.3), (0.1, 0.3)), aligned(0.6, [-0.1], (-0.2, -0.05), (-0.1, 0.1))
-    ('holds', 'fails')
+
+def aligned(adjusted_p: float, changes: Sequence[float], fell: bool) -> Outcome:
+    """Whether mean queries and keys align in training.
+
+    It holds where T at the end is above its null (Holm's p below 0.05) and above T at the start in every seed; it fails where it fell.
+
+    >>> aligned(0.01, [0.1, 0.2], False), aligned(0.6, [-0.1], True), aligned(0.01, [0.1, -0.2], False)
+    ('holds', 'fails', 'undecided')
     """
     if adjusted_p < LEVEL and len(changes) and min(changes) > 0:
         return "holds"
-    return "fails" if any(math.isfinite(high) and high < 0 for _, high in (change, excess)) else "undecided"
+    return "fails" if fell else "undecided"

@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from isoscope.core.group import UNIT, UNTRAINED, grouped, in_a_row
-from isoscope.statistics.chance import LEVEL
+from isoscope.statistics.chance import LEVEL, margin
 
 Array = NDArray[np.float64]
 
@@ -41,7 +41,8 @@ _ORDER = (
 )
 COLUMNS = {name: next((kind for kind, names in _TYPES.items() if name in names), "float64") for name in _ORDER.split()}
 """One row a model and predictor, and one a group, which has no `model`. `difference` is Spearman's ρ of the differences (of a group:
-pooled, with its interval), `p` that of the permutations (of a group: of z), `adjusted_p` Holm's over the models of one predictor."""
+pooled, with its interval), `p` that of the permutations (of a group: that its mean z is 0), `adjusted_p` Holm's over the models of one
+predictor."""
 
 
 @dataclass(frozen=True)
@@ -63,13 +64,14 @@ class Association:
 
 @dataclass(frozen=True)
 class Pooled:
-    """A correlation over several models, each with a true value of its own (DerSimonian and Laird)."""
+    """A correlation over several models, each with a true value of its own."""
 
     models: int
     rho: float
     low: float
     high: float
     z: float
+    """The mean of Fisher's z."""
     p: float
     tau2: float
     """Variance of Fisher's z between models, beyond chance."""
@@ -164,27 +166,48 @@ def fisher(rho: float, differences: int) -> tuple[float, float]:
 
 
 def pool(values: ArrayLike, variances: ArrayLike) -> Pooled:
-    """Pool Fisher's z of several models, weighted by what is known of each and by how much they differ.
+    """Pool Fisher's z of several models: their mean, with Student's interval over models.
+
+    This is Hartung and Knapp's interval with equal weights. Models that differ are the units, so the interval comes from how much they
+    differ, and weights by precision are left out: they let one long model stand for all. It is never narrower than the interval that
+    chance within the models gives alone (the fixed effect), so three models that happen to agree prove little.
 
     >>> one = pool([0.5, 0.5, 0.5], [0.1, 0.1, 0.1])
-    >>> round(one.rho, 3), one.tau2, one.i2
-    (0.462, 0.0, 0.0)
+    >>> round(one.rho, 3), round(one.low, 3), one.tau2, one.i2
+    (0.462, 0.141, 0.0, 0.0)
     """
-    from scipy.stats import norm
+    from scipy.stats import norm, t
 
     z, variance = floats(values), floats(variances)
-    if len(z) == 0:
+    models, spare = len(z), len(z) - 1
+    if not models:
         return Pooled(0, NAN, NAN, NAN, NAN, NAN, NAN, NAN)
-    weight = 1 / variance
-    q = float(weight @ (z - weight @ z / weight.sum()) ** 2)
-    spare = len(z) - 1
-    tau2 = max(0.0, (q - spare) / float(weight.sum() - weight @ weight / weight.sum())) if spare else 0.0
-    i2 = max(0.0, 1 - spare / q) if q > 0 else 0.0
-    weight = 1 / (variance + tau2)
-    mean, error = float(weight @ z / weight.sum()), float(weight.sum() ** -0.5)
-    half = float(norm.ppf(1 - LEVEL / 2)) * error
+    mean, chance = float(z.mean()), math.sqrt(variance.sum()) / models
+    error = float(z.std(ddof=1)) / math.sqrt(models) if spare else 0.0
+    half = max(float(norm.ppf(1 - LEVEL / 2)) * chance, margin(error, spare) if spare else 0.0)
+    p = max(2 * norm.sf(abs(mean) / chance), 2 * t.sf(abs(mean) / error, spare) if error else 0.0)
     ends = math.tanh(mean), math.tanh(mean - half), math.tanh(mean + half)
-    return Pooled(len(z), *ends, mean / error, float(2 * norm.sf(abs(mean) / error)), tau2, i2)
+    return Pooled(models, *ends, mean, float(p), *_heterogeneity(z, variance))
+
+
+def _heterogeneity(z: Array, variance: Array) -> tuple[float, float]:
+    """How much models differ beyond chance (DerSimonian and Laird): tau² and I²."""
+    weight, spare = 1 / variance, len(z) - 1
+    q = float(weight @ (z - weight @ z / weight.sum()) ** 2)
+    tau2 = max(0.0, (q - spare) / float(weight.sum() - weight @ weight / weight.sum())) if spare else 0.0
+    return tau2, max(0.0, 1 - spare / q) if q > 0 else 0.0
+
+
+def hochberg(p: Array) -> Array:
+    """Hochberg's adjustment of independent p-values for their number: as Holm's, but where the largest is below 5 % all are.
+
+    >>> hochberg(np.array([0.031, 0.031, 0.031])).round(3).tolist(), hochberg(np.array([0.01, 0.5])).round(2).tolist()
+    ([0.031, 0.031, 0.031], [0.02, 0.5])
+    """
+    order = np.argsort(p, kind="stable")[::-1]
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum.accumulate(p[order] * (1 + np.arange(len(p))))
+    return np.minimum(adjusted, 1.0)
 
 
 def holm(p: Array) -> Array:

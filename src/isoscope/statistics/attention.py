@@ -9,7 +9,7 @@ import numpy as np
 
 from isoscope.core import slice as slices
 from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.groups import GROUPS, Groups
+from isoscope.statistics.groups import GROUPS, PRODUCTS, Groups
 from isoscope.statistics.kernel import Floats, one_thread
 from isoscope.statistics.site_statistics import SiteStatistics
 
@@ -32,6 +32,7 @@ ROW_SUMS = (
     "score",
     "score2",
     "first",
+    "first_share",  # Σ 1/open over the rows that may see position 0: what it gets from a uniform row
 )
 """What is added up over the rows of each head, slice and group."""
 SEQUENCE_SUMS = ("sequences", "rows", "share", "top", "sinks", "highest", "lowest")
@@ -123,6 +124,7 @@ class AttentionStatistics:
             "score": n * mean,
             "score2": n * (variance + mean**2),
             "first": rows["first"],
+            "first_share": rows["sees_first"] / n,
         }
         values = np.empty((len(ROW_SUMS), *counted.shape))
         for place, name in zip(values, ROW_SUMS, strict=True):
@@ -284,7 +286,7 @@ def _jackknife(
     """A function of sums over groups (groups, sums), and its interval within bounds."""
     groups = Groups(sums.shape[1])
     groups.counts, groups.sums = np.zeros((4, 1, len(sums))), np.zeros((2, 1, *sums.shape))
-    groups.products = np.zeros((2, len(sums), 1, 1))
+    groups.products = np.zeros((PRODUCTS, len(sums), 1, 1))
     groups.counts[0, 0], groups.sums[0, 0] = sizes, sums
     with np.errstate(invalid="ignore", divide="ignore"):
         value = float(estimate(sums.sum(0)))

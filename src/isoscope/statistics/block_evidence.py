@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pandas as pd
 
@@ -10,9 +11,9 @@ from isoscope.statistics.evidence import Units, by_model
 from isoscope.statistics.onset import Estimate, student
 
 
-def draws(series: pd.DataFrame, name: str) -> dict[str, pd.DataFrame]:
-    """A curve of untrained blocks by block: what leaves the first block, a row a draw and a column a norm of the bias."""
-    own = series[series["name"].eq(name) & series["layer"].eq(1)]
+def draws(series: pd.DataFrame, name: str, layer: int = 1) -> dict[str, pd.DataFrame]:
+    """A curve of untrained blocks by block: one row per draw and one column per norm of the bias. Layer 0 enters the first block."""
+    own = series[series["name"].eq(name) & series["layer"].eq(layer)]
     return {
         str(model): own[own["model"].eq(model)].pivot_table(index="seed", columns="x", values="y")
         for model in own["model"].drop_duplicates()
@@ -23,7 +24,7 @@ def growth(curve: pd.DataFrame) -> Estimate:
     """How much a curve over draws changes from the smallest bias to the largest, with Student's interval over draws."""
     wide = curve.sort_index(axis=1)
     found = student(wide.iloc[:, -1] - wide.iloc[:, 0])
-    return Estimate(found.value, found.low, found.high, f"from N = {wide.columns[0]:g} to {wide.columns[-1]:g}, over {len(wide)} draws")
+    return replace(found, note=f"from N = {wide.columns[0]:g} to {wide.columns[-1]:g}, over {len(wide)} draws")
 
 
 def is_own_block(model: object) -> bool:

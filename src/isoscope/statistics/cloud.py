@@ -34,6 +34,10 @@ class Cloud:
     moments: Moments
     groups: Groups | None = None
     sample: Sample | None = None
+    unit: float = 1.0
+    """The length that counts as 1 in all sums: a power of two, other than 1 where squares would overflow or vanish."""
+    duplicates: int | None = None
+    """Rows of a whole matrix that repeat an earlier one; None where only the sample can tell."""
     _found: Neighbours | None = field(default=None, init=False, repr=False, compare=False)
     _shared: dict[Callable[[Cloud], Any], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -54,6 +58,17 @@ class Cloud:
         if part == "groups":
             return self.groups is not None
         return part in ("directions", "sums") or getattr(self.moments, part, None) is not None
+
+    def duplicates_note(self, sampled: int, fate: str) -> str:
+        """How many exact duplicates there are in the sample and, where that is known, among all points; empty where there are none.
+
+        >>> Cloud(Moments(2)).duplicates_note(12, "left out")
+        '12 exact duplicates left out'
+        """
+        note = f"{sampled:,} exact duplicate{'s' if sampled > 1 else ''} {fate}" if sampled else ""
+        if not self.duplicates or self.sample is None or len(self.sample) == self.n:
+            return note
+        return f"{note or 'no duplicates in the sample'} of {len(self.sample):,} points, {self.duplicates:,} among all {self.n:,}"
 
     @property
     def drawn(self) -> Sample:
@@ -80,11 +95,29 @@ class Cloud:
         found: T = self._shared[function]
         return found
 
-    def grouped(self, estimate: Callable[[Totals], Floats], *, bounds: tuple[float, float] = (-np.inf, np.inf)) -> tuple[float, float]:
-        """A 95 % interval of a function of sums, by the jackknife over groups of items, within the bounds of the metric."""
+    @property
+    def totals(self) -> Totals:
+        """The sums over all points; where groups were not kept, every point counts as an item of its own."""
+        if self.groups is not None:
+            return self.groups.totals
+        m = self.moments
+        n, alive, norm, norm2 = (np.asarray(x, dtype=np.float64) for x in (m.n, m.alive, m.norm, m.norm2))
+        return Totals(n, alive, m.total, m.directions, norm, norm2, alive, alive, norm2, n)
+
+    def grouped(
+        self,
+        estimate: Callable[[Totals], Floats],
+        *,
+        bounds: tuple[float, float] = (-np.inf, np.inf),
+        transform: Callable[[Floats], Floats] = np.asarray,
+    ) -> tuple[float, float]:
+        """A 95 % interval of a function of sums, by the jackknife over groups of items, within the bounds of the metric.
+
+        `transform` is an increasing function that is applied to the ends: an interval of a square becomes one of its root.
+        """
         if self.groups is None:
             return np.nan, np.nan
-        low, high = self.groups.interval(estimate)
+        low, high = (float(transform(np.asarray(end))) for end in self.groups.interval(estimate))
         return max(low, bounds[0]), min(high, bounds[1])
 
     def spectrum(self, *, centred: bool = True) -> Spectrum:

@@ -51,7 +51,13 @@ class Traced(Cloud):
     of_spectrum: tuple[Callable[[Floats], Floats], bool] | None = None
     """The function, and whether its eigenvalues are centred."""
 
-    def grouped(self, estimate: Callable[[Totals], Floats], *, bounds: tuple[float, float] = (-np.inf, np.inf)) -> tuple[float, float]:
+    def grouped(
+        self,
+        estimate: Callable[[Totals], Floats],
+        *,
+        bounds: tuple[float, float] = (-np.inf, np.inf),
+        transform: Callable[[Floats], Floats] = np.asarray,
+    ) -> tuple[float, float]:
         """As a cloud does it; the last one asked for is remembered."""
         seen: list[Floats] = []
 
@@ -59,8 +65,8 @@ class Traced(Cloud):
             seen.append(np.asarray(estimate(totals)))
             return seen[-1]
 
-        found = super().grouped(watched, bounds=bounds)
-        self.left_out = (float(seen[0]), seen[1]) if len(seen) == 2 else None
+        found = super().grouped(watched, bounds=bounds, transform=transform)
+        self.left_out = (float(transform(seen[0])), transform(seen[1])) if len(seen) == 2 else None
         return found
 
     def spectral_moves(

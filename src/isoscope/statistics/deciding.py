@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from isoscope.core.claim import Outcome
 from isoscope.statistics.association import holm
-from isoscope.statistics.chance import LEVEL, margin
+from isoscope.statistics.chance import LEVEL, margin, upper_quantile, upper_tail, widening
 from isoscope.statistics.onset import Estimate, clopper_pearson
 
 FEWEST = 3
@@ -57,15 +57,14 @@ def p_value(effect: Estimate, threshold: float) -> float:
     >>> round(p_value(Estimate(0.3, 0.2, 0.35), 0.2), 3), p_value(Estimate(0.3), 0.2)
     (0.05, nan)
     """
-    from scipy.special import ndtr, ndtri
-
-    half = effect.value - effect.low if effect.value > threshold else effect.high - effect.value
+    value, low, high, edge = (effect.scale(x) for x in (effect.value, effect.low, effect.high, threshold))
+    half = value - low if value > edge else high - value
     if not math.isfinite(half):
         return NAN
-    away = abs(effect.value - threshold)
+    away = abs(value - edge)
     if half <= 0:
         return 0.0 if away > 0 else 1.0
-    return float(2 * ndtr(away / half * ndtri(LEVEL / 2)))
+    return 2 * upper_tail(away / half * upper_quantile(LEVEL / 2, effect.freedom), effect.freedom)
 
 
 def outcomes(effects: Sequence[Estimate], thresholds: Sequence[float], *, above: bool = True) -> list[Outcome]:
@@ -139,32 +138,34 @@ def _part(found: Sequence[Outcome]) -> Estimate:
     return Estimate(held / n, clopper_pearson(held, n)[0], clopper_pearson(not_failed, n)[1])
 
 
-def weakest(effects: Sequence[Estimate]) -> Estimate:
-    """The least of several, for what must be true of each: the least value and the least of both ends; its note is that of the least.
+def weakest(effects: Sequence[Estimate], widen: float | None = None) -> Estimate:
+    """The least of several, with an interval of the least: for what must be true of each. Its note is that of the least.
 
-    >>> weakest([Estimate(1.0, 0.5, 1.5, "a"), Estimate(0.8, 0.7, 0.9, "b")])
-    Estimate(value=0.8, low=0.5, high=0.9, note='b')
+    The lower end is the least of the lower ends. The upper end is the least of the upper ends too, but the least of many lies too low
+    by chance; so the intervals are first widened until all hold at once: by `widen`, or by Bonferroni where that is not known.
+
+    >>> weakest([Estimate(1.0, 0.5, 1.5, "a"), Estimate(0.8, 0.7, 0.9, "b")], 1.2)
+    Estimate(value=0.8, low=0.5, high=0.92, note='b')
     """
-    return _extreme(effects, min)
+    return shifted(strongest([shifted(effect, 0.0, scale=-1) for effect in effects], widen), 0.0, scale=-1)
 
 
-def strongest(effects: Sequence[Estimate]) -> Estimate:
-    """The greatest of several, for what must be true of one of them.
+def strongest(effects: Sequence[Estimate], widen: float | None = None) -> Estimate:
+    """The greatest of several, with an interval of the greatest: for what must be true of one of them. As `weakest`, turned round.
 
-    >>> strongest([Estimate(1.0, 0.5, 1.5, "a"), Estimate(0.8, 0.7, 0.9, "b")])
-    Estimate(value=1.0, low=0.7, high=1.5, note='a')
+    >>> strongest([Estimate(1.0, 0.5, 1.5, "a"), Estimate(0.8, 0.75, 0.85, "b")], 1.2)
+    Estimate(value=1.0, low=0.74, high=1.5, note='a')
     """
-    return _extreme(effects, max)
-
-
-def _extreme(effects: Sequence[Estimate], end: Callable[[list[float]], float]) -> Estimate:
     if not effects:
         return Estimate(NAN)
-    values, lows, highs = ([getattr(effect, name) for effect in effects] for name in ("value", "low", "high"))
-    found = effects[values.index(end(values))]
+    values, lows, highs = (np.array([getattr(effect, name) for effect in effects]) for name in ("value", "low", "high"))
+    found = effects[int(values.argmax())]
     if not np.isfinite([lows, highs]).all():
         return found
-    return Estimate(found.value, end(lows), end(highs), found.note)
+    freedom = min(effect.freedom for effect in effects)
+    factor = widening(len(effects), freedom) if widen is None else widen
+    low = min(float((values - factor * (values - lows)).max()), found.value)
+    return Estimate(found.value, low, float(highs.max()), found.note, freedom)
 
 
 def shifted(effect: Estimate, by: float, *, scale: float = 1.0) -> Estimate:
@@ -174,7 +175,7 @@ def shifted(effect: Estimate, by: float, *, scale: float = 1.0) -> Estimate:
     Estimate(value=-1.0, low=-2.0, high=-0.5, note='')
     """
     value, low, high = (scale * x + by for x in (effect.value, effect.low, effect.high))
-    return Estimate(value, min(low, high), max(low, high), effect.note)
+    return replace(effect, value=value, low=min(low, high), high=max(low, high))
 
 
 def mean_of(effects: Sequence[Estimate]) -> Estimate:
@@ -182,7 +183,7 @@ def mean_of(effects: Sequence[Estimate]) -> Estimate:
     if not effects:
         return Estimate(NAN)
     value, low, high = (float(np.mean([getattr(effect, name) for effect in effects])) for name in ("value", "low", "high"))
-    return Estimate(value, low, high)
+    return Estimate(value, low, high, freedom=min(effect.freedom for effect in effects))
 
 
 def between_groups(ones: ArrayLike, others: ArrayLike) -> Estimate:
@@ -202,4 +203,4 @@ def between_groups(ones: ArrayLike, others: ArrayLike) -> Estimate:
         return Estimate(value, value, value)
     freedom = spread**2 / (parts[0] ** 2 / (len(a) - 1) + parts[1] ** 2 / (len(b) - 1))
     half = margin(math.sqrt(spread), float(freedom))
-    return Estimate(value, value - half, value + half)
+    return Estimate(value, value - half, value + half, freedom=float(freedom))

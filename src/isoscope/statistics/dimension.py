@@ -244,7 +244,7 @@ def dimension(cloud: Cloud, estimator: Estimator) -> Number:
         error, freedom = shared_error(fit.influence, seen)
     low, high = interval(fit.value, error, freedom)
     null, null_sd = isotropic_level(estimator, n, cloud.d)
-    note = duplicates(found.duplicates, "kept" if estimator.repeats else "left out")
+    note = cloud.duplicates_note(found.duplicates, "kept" if estimator.repeats else "left out")
     return Number(fit.value, n=len(seen.unit), d=cloud.d, low=low, high=high, null=null, null_sd=null_sd, note=note)
 
 
@@ -253,12 +253,3 @@ def refusal(n: int) -> str:
     if n < FEWEST:
         return f"A dimension needs at least {FEWEST} distinct points; there are {n}."
     return "The neighbours of nearly every point are equally far from it: there is no dimension in that."
-
-
-def duplicates(count: int, fate: str) -> str:
-    """How many duplicates there were, in words.
-
-    >>> duplicates(12, "left out")
-    '12 exact duplicates left out'
-    """
-    return f"{count:,} exact duplicate{'s' if count > 1 else ''} {fate}" if count else ""

@@ -10,6 +10,7 @@ import pandas as pd
 from isoscope.core.claim import NOTHING, Finding, Outcome, Verdict
 from isoscope.core.group import UNTRAINED
 from isoscope.statistics.association import FEWEST_LAYERS, FEWEST_MODELS, OUTCOME, associations, fisher
+from isoscope.statistics.chance import margin
 from isoscope.statistics.deciding import Case, outcome
 from isoscope.statistics.evidence import in_order, interval, is_named, of_models
 from isoscope.statistics.onset import Estimate
@@ -31,8 +32,8 @@ def _effect(difference: float, layers: int, stacks: int) -> Estimate:
     if differences <= 3 or math.isnan(difference):
         return Estimate(difference)
     z, variance = fisher(difference, differences)
-    half = 1.96 * math.sqrt(variance)
-    return Estimate(difference, math.tanh(z - half), math.tanh(z + half), f"{layers} layers")
+    half = margin(math.sqrt(variance), math.inf)
+    return Estimate(math.tanh(z), math.tanh(z - half), math.tanh(z + half), f"{layers} layers", scale=math.atanh)
 
 
 def rank_cases(table: pd.DataFrame, groups: Collection[str], names: Sequence[str] | None = None) -> dict[str, Case]:

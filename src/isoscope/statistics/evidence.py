@@ -10,15 +10,21 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core.group import UNTRAINED, grouped, one_checkpoint
+from isoscope.core.number import THIS_N, same_n
 from isoscope.core.table import SERIES_COLUMNS, tidy
 from isoscope.statistics.chance import one_pair
+from isoscope.statistics.deciding import strongest, weakest
+from isoscope.statistics.groups import effective_groups
 from isoscope.statistics.onset import Estimate
+from isoscope.statistics.simultaneous import band_factor
 
 TRANSFORMERS = ("token", "character", "speech", "vision")
 FIXED = (0.1, 0.2)
 """What a cosine is held against beside the 95th percentile of one isotropic pair."""
 COSINES = ("between_cosine", "mean_cosine")
 """The cosine of pairs from different items, and where that is not known over all pairs."""
+LEFT_OUT = "between_cosine_left_out"
+"""The series that has the first of them without each group of items."""
 NAMES: dict[str, str] = {
     "ByT5": r"byt5",
     "T5": r"(?<![a-z])t5",
@@ -38,7 +44,7 @@ NAMES: dict[str, str] = {
 """The models that a paper names, and how a model's name shows that it is one of them."""
 SAME = ["model", "stack", "kind", "layer", "head", "policy", "metric"]
 """What makes two rows the same number of the same model."""
-_NO_SERIES = tidy([], SERIES_COLUMNS)
+NO_SERIES = tidy([], SERIES_COLUMNS)
 Units = dict[str, pd.DataFrame]
 
 
@@ -62,7 +68,7 @@ def of_models(
     """The defined values of trained models of these groups, each once: of a suite its last step, and no untrained twins."""
     own = table[table["metric"].isin(list(metrics)) & table["kind"].eq(kind) & table["value"].notna()]
     own = own if policy is None else own[own["policy"].eq(policy)]
-    own = grouped(one_checkpoint(own, _NO_SERIES)[0] if own["step"].notna().any() else own)
+    own = grouped(one_checkpoint(own, NO_SERIES)[0] if own["step"].notna().any() else own)
     own = own[own["group"].isin(list(groups)) & ~own["model"].str.startswith(UNTRAINED)]
     return own.drop_duplicates(SAME)
 
@@ -82,12 +88,44 @@ def by_stack(rows: pd.DataFrame) -> Units:
     }
 
 
-def cosines(table: pd.DataFrame, groups: Collection[str] = TRANSFORMERS, *, named: str | None = None) -> Units:
-    """The cosine of every hidden layer, by model: between items where that is known."""
+def cosines(table: pd.DataFrame, series: pd.DataFrame, groups: Collection[str] = TRANSFORMERS, *, named: str | None = None) -> Units:
+    """The cosine of every hidden layer, by model: between items where that is known, and with columns `widen` and `freedom` then.
+
+    `widen` is how much wider the intervals must be for all layers to hold at once, `freedom` the degrees of freedom of each.
+    """
     found = by_model(of_models(table, COSINES, groups))
+    found = {name: rows for name, rows in found.items() if named is None or is_named(name, named)}
     chosen = {name: rows[rows["metric"].eq(COSINES[0])] for name, rows in found.items()}
-    chosen = {name: rows if len(rows) else found[name] for name, rows in chosen.items()}
-    return {name: rows for name, rows in chosen.items() if named is None or is_named(name, named)}
+    left_out = series[series["name"].eq(LEFT_OUT) & series["kind"].eq("hidden") & series["policy"].eq("all")]
+    left_out = one_checkpoint(table, left_out)[1] if left_out["step"].notna().any() else left_out
+    return {name: with_band(rows, left_out[left_out["model"].eq(name)]) if len(rows) else found[name] for name, rows in chosen.items()}
+
+
+def with_band(rows: pd.DataFrame, left_out: pd.DataFrame) -> pd.DataFrame:
+    """A model's layers with `widen` and `freedom`, from their numbers without each group of items; unchanged where a layer has none."""
+    layers = ["stack", "layer"]
+    points = left_out.drop_duplicates([*layers, "x"])
+    without, sizes = (points.pivot_table(index="x", columns=layers, values=name) for name in ("y", "weight"))
+    values = rows.set_index(layers)["value"]
+    if not len(without) or not values.index.isin(without.columns).all():
+        return rows
+    moves = (without[values.index] - values).fillna(0.0)
+    freedom = min(effective_groups(sizes[layer].dropna().to_numpy(float)) for layer in values.index) - 1
+    return rows.assign(widen=band_factor(moves.to_numpy(float), freedom), freedom=freedom) if freedom > 0 else rows
+
+
+def highest(rows: pd.DataFrame, *, less: str | None = None) -> Estimate:
+    """The greatest number over a model's layers, with an interval that allows for how many there are."""
+    return strongest(estimates(rows, less=less), _widen(rows))
+
+
+def lowest(rows: pd.DataFrame) -> Estimate:
+    """The least number over a model's layers, with an interval that allows for how many there are."""
+    return weakest(estimates(rows), _widen(rows))
+
+
+def _widen(rows: pd.DataFrame) -> float | None:
+    return float(rows["widen"].iloc[0]) if "widen" in rows and len(rows) else None
 
 
 def thresholds(rows: pd.DataFrame) -> tuple[float, ...]:
@@ -96,15 +134,26 @@ def thresholds(rows: pd.DataFrame) -> tuple[float, ...]:
 
 
 def estimates(rows: pd.DataFrame, *, less: str | None = None) -> list[Estimate]:
-    """Rows as numbers with intervals and places; `less` names a column that is taken off."""
+    """Rows as numbers with intervals and places; `less` names a column that is taken off, and `freedom` is one that rows may have."""
     off = rows[less].fillna(0.0) if less else pd.Series(0.0, index=rows.index)
+    free = rows["freedom"] if "freedom" in rows else pd.Series(math.inf, index=rows.index)
     stacks = len(rows["stack"].unique()) > 1
     return [
-        Estimate(value - minus, low - minus, high - minus, place(layer, stack if stacks else None))
-        for value, low, high, minus, layer, stack in zip(
-            rows["value"], rows["low"], rows["high"], off, rows["layer"], rows["stack"], strict=True
+        Estimate(value - minus, low - minus, high - minus, place(layer, stack if stacks else None), float(freedom))
+        for value, low, high, minus, layer, stack, freedom in zip(
+            rows["value"], rows["low"], rows["high"], off, rows["layer"], rows["stack"], free, strict=True
         )
     ]
+
+
+def different_n(rows: pd.DataFrame) -> str:
+    """What to say of numbers that depend on n and have different n, before they are put next to each other; empty where there are none."""
+    own = rows[rows["interval_about"].eq(THIS_N) & rows["n"].notna()]
+    for metric, of_metric in own.groupby("metric", sort=False):
+        low, high = int(of_metric["n"].min()), int(of_metric["n"].max())
+        if not same_n(low, high):
+            return f"n differs ({low:,} to {high:,}) and {metric} depends on n; measure all of them with --max-tokens {low}"
+    return ""
 
 
 def place(layer: object, stack: object = None) -> str:

@@ -14,6 +14,9 @@ GROUPS = 64
 WIDE = 1 << 15
 """Above this dimension there are fewer groups: a map of a million numbers times 64 would not fit."""
 
+PRODUCTS = 4
+"""Sums over items: S_a·S_b of Σu and n_a·n_b of points with a direction; X_a·X_b of Σx and n_a·n_b of all points."""
+
 
 def groups_at(d: int) -> int:
     """How many groups of items are kept at this dimension.
@@ -35,21 +38,31 @@ class Totals:
     norm: Floats
     norm2: Floats
     within: Floats  # Σ_item ‖S_item‖², S an item's Σu
-    pairs: Floats  # Σ_item n_item²
+    pairs: Floats  # Σ_item n_item², of points with a direction
+    raw_within: Floats  # Σ_item ‖X_item‖², X an item's Σx
+    raw_pairs: Floats  # Σ_item n_item², of all points
+
+    @property
+    def squared_mean(self) -> Floats:
+        """‖μ‖² without bias: the average of xᵢ·xⱼ over pairs of points from different items.
+
+        ‖x̄‖² also holds the pairs within an item, which are alike whatever μ is. By chance this average may lie below 0 where μ is near 0.
+        """
+        return np.asarray(((self.total**2).sum(-1) - self.raw_within) / (self.n**2 - self.raw_pairs))
 
 
 class Groups:
-    """64 groups of items by hash (8 of wide points); for each slice n, Σu, Σx, Σ‖x‖, Σ‖x‖², and over items the products of the slices' Σu.
+    """64 groups of items by hash (8 of wide points); per slice n, Σu, Σx, Σ‖x‖, Σ‖x‖², and over items the products of the slices' sums.
 
-    The products S_a·S_b between slices are kept, so that any set of slices can be joined after the pass: an item's Σu under
-    a policy is the sum over its slices. An item may arrive in parts; it is counted when its last part has come.
+    The products S_a·S_b and X_a·X_b between slices are kept, so that any set of slices can be joined after the pass: an item's Σu (or
+    Σx) under a policy is the sum over its slices. An item may arrive in parts; it is counted when its last part has come.
     """
 
     def __init__(self, d: int, slices: int = 1) -> None:
         self.d, self.slices, self.count = d, slices, groups_at(d)
         self.counts = np.zeros((4, slices, self.count))  # n, points with a direction, Σ‖x‖, Σ‖x‖²
         self.sums = np.zeros((2, slices, self.count, d))  # Σx, Σu
-        self.products = np.zeros((2, self.count, slices, slices))  # Σ_item S_a·S_b, Σ_item n_a n_b
+        self.products = np.zeros((PRODUCTS, self.count, slices, slices))
         self.units = np.zeros(self.count, dtype=np.int64)
         self._open: dict[int, tuple[Floats, Floats]] = {}
         self.waiting: set[int] = set()  # slices whose memory is to be taken with their first part
@@ -74,34 +87,36 @@ class Groups:
             last: (g,) whether this is the last segment of its item.
         """
         g, group = len(group), group % self.count
-        directions, alive = np.zeros((g, self.slices, self.d)), np.zeros((g, self.slices))
-        for s, part in enumerate(parts):
-            if part is None:
-                continue
+        present = [(s, part, part.n - part.zeros) for s, part in enumerate(parts) if part is not None]
+        for s, part, alive in present:
             if s in self.waiting:
                 self.reserve(s)
-            directions[:, s], alive[:, s] = part.directions, part.n - part.zeros
-            _scatter(self.counts[:, s].T, group, np.stack([part.n, alive[:, s], part.norm, part.norm2], axis=1))
+            _scatter(self.counts[:, s].T, group, np.stack([part.n, alive, part.norm, part.norm2], axis=1))
             _scatter(self.sums[0, s], group, part.total)
             _scatter(self.sums[1, s], group, part.directions)
         if unit is None:
-            for s in range(self.slices):
-                _scatter(self.products[:, :, s, s].T, group, np.stack([alive[:, s]] * 2, axis=1))
-            _scatter(self.units, group, alive.sum(1).astype(np.int64))
+            for s, part, alive in present:
+                _scatter(self.products[:, :, s, s].T, group, np.stack([alive, alive, part.norm2, part.n], axis=1))
+                _scatter(self.units, group, alive.astype(np.int64))
             return
+        sums, counts = np.zeros((g, 2, self.slices, self.d)), np.zeros((g, 2, self.slices))  # of u and points with one, of x and all points
+        for s, part, alive in present:
+            sums[:, 0, s], sums[:, 1, s] = part.directions, part.total
+            counts[:, 0, s], counts[:, 1, s] = alive, part.n
         done = np.ones(g, dtype=bool) if last is None else last.copy()
         for i in range(g):
             key = int(unit[i])
             if not done[i] or key in self._open:
-                before = self._open.pop(key, (np.zeros((self.slices, self.d)), np.zeros(self.slices)))
-                directions[i] += before[0]
-                alive[i] += before[1]
+                before = self._open.pop(key, (0.0, 0.0))
+                sums[i] += before[0]
+                counts[i] += before[1]
                 if not done[i]:
-                    self._open[key] = directions[i].copy(), alive[i].copy()
-        S, N = directions[done], alive[done]
-        _scatter(self.products[0], group[done], S @ S.transpose(0, 2, 1))
-        _scatter(self.products[1], group[done], N[:, :, None] * N[:, None, :])
-        _scatter(self.units, group[done], np.ones(len(S), dtype=np.int64))
+                    self._open[key] = sums[i].copy(), counts[i].copy()
+        for kind in (0, 1):
+            S, N = sums[done, kind], counts[done, kind]
+            _scatter(self.products[2 * kind], group[done], S @ S.transpose(0, 2, 1))
+            _scatter(self.products[2 * kind + 1], group[done], N[:, :, None] * N[:, None, :])
+        _scatter(self.units, group[done], np.ones(int(done.sum()), dtype=np.int64))
 
     def merge(self, other: Groups) -> Groups:
         """The groups of both streams; neither is changed."""
@@ -109,9 +124,9 @@ class Groups:
         for name in ("counts", "sums", "products", "units"):
             setattr(merged, name, getattr(self, name) + getattr(other, name))
         for part in (self, other):
-            for key, (directions, alive) in part._open.items():
+            for key, (sums, counts) in part._open.items():
                 before = merged._open.get(key, (0.0, 0.0))
-                merged._open[key] = directions + before[0], alive + before[1]
+                merged._open[key] = sums + before[0], counts + before[1]
         return merged
 
     def join(self, chosen: list[int]) -> Groups:
@@ -126,8 +141,7 @@ class Groups:
     def _totals(self, over: Callable[[Floats], Floats]) -> Totals:
         n, alive, norm, norm2 = (over(part[0]) for part in self.counts)
         total, directions = (over(part[0]) for part in self.sums)
-        within, pairs = (over(part[:, 0, 0]) for part in self.products)
-        return Totals(n, alive, total, directions, norm, norm2, within, pairs)
+        return Totals(n, alive, total, directions, norm, norm2, *(over(part[:, 0, 0]) for part in self.products))
 
     @property
     def totals(self) -> Totals:
@@ -140,26 +154,30 @@ class Groups:
         Student's t has one degree less than the effective number of groups, n²/Σn_g²: where documents differ much in length, few
         groups carry most points. NaN where fewer than three groups hold points.
         """
-        filled = self.counts[0, 0] > 0
-        sizes = self.counts[0, 0][filled]
+        sizes = self.counts[0, 0][self.counts[0, 0] > 0]
         G = len(sizes)
         if G < 3:
             return np.nan, np.nan
         with np.errstate(invalid="ignore", divide="ignore"):
             whole = float(estimate(self.totals))
-            left_out = np.asarray(estimate(self._totals(lambda part: part.sum(0) - part[filled])))
+        left_out = self.left_out(estimate)[1]
         variance = float(((left_out - whole) ** 2).sum()) * (G - 1) / G
-        effective = float(sizes.sum() ** 2 / (sizes**2).sum())
-        half = margin(variance**0.5, effective - 1)
+        half = margin(variance**0.5, effective_groups(sizes) - 1)
         return whole - half, whole + half
+
+    def left_out(self, estimate: Callable[[Totals], Floats]) -> tuple[np.ndarray, Floats]:
+        """The groups that hold points, and the estimate without each of them."""
+        filled = np.flatnonzero(self.counts[0, 0] > 0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return filled, np.asarray(estimate(self._totals(lambda part: part.sum(0) - part[filled])))
 
     def state(self) -> dict[str, np.ndarray]:
         """Everything as arrays, by name; an item whose last part has not come is kept apart."""
         state = {"counts": self.counts, "sums": self.sums, "products": self.products, "units": self.units}
         if self._open:
             state["open_units"] = np.array(list(self._open), dtype=np.int64)
-            state["open_directions"] = np.stack([directions for directions, _ in self._open.values()])
-            state["open_alive"] = np.stack([alive for _, alive in self._open.values()])
+            state["open_sums"] = np.stack([sums for sums, _ in self._open.values()])
+            state["open_counts"] = np.stack([counts for _, counts in self._open.values()])
         return state
 
     @classmethod
@@ -169,9 +187,23 @@ class Groups:
         for name in ("counts", "sums", "products", "units"):
             setattr(self, name, state[name].copy())
         if "open_units" in state:
-            rows = zip(state["open_units"], state["open_directions"], state["open_alive"], strict=True)
-            self._open = {int(key): (directions.copy(), alive.copy()) for key, directions, alive in rows}
+            rows = zip(state["open_units"], state["open_sums"], state["open_counts"], strict=True)
+            self._open = {int(key): (sums.copy(), counts.copy()) for key, sums, counts in rows}
         return self
+
+
+def effective_groups(sizes: Floats) -> float:
+    """How many groups of equal size are worth as much as groups of these sizes: n²/Σn_g².
+
+    >>> effective_groups(np.array([5.0, 5.0, 5.0])), round(effective_groups(np.array([100.0, 1.0])), 2)
+    (3.0, 1.02)
+    """
+    return float(sizes.sum() ** 2 / (sizes**2).sum())
+
+
+def between_cosine_of(t: Totals) -> Floats:
+    """The mean cosine over pairs from different items."""
+    return np.asarray(((t.directions**2).sum(-1) - t.within) / (t.alive**2 - t.pairs))
 
 
 def _scatter(target: np.ndarray, group: np.ndarray, values: np.ndarray) -> None:

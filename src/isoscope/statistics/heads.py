@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.statistics.groups import Groups
+from isoscope.statistics.groups import PRODUCTS, Groups
 from isoscope.statistics.kernel import DENSE, Block, Floats, Sums, as_block, block_sums, namespace
 from isoscope.statistics.sample import Sample
 from isoscope.statistics.second_moment import SecondMoment
@@ -28,7 +28,7 @@ class Heads:
         self.counts = np.zeros((4, k, groups, h))  # points, those with a direction, Σ‖x‖, Σ‖x‖²
         self.sums = np.zeros((2, k, groups, h, e))  # Σx, Σu
         self.squared = np.zeros((k, h, e))  # Σu²
-        self.products = np.zeros((2, groups, k, k, h))  # Σ_item S_a·S_b, Σ_item n_a n_b
+        self.products = np.zeros((PRODUCTS, groups, k, k, h))
         self.units = np.zeros(groups, dtype=np.int64)
         self.second = [SecondMoments(h, e) for _ in names]
         self.sample = Sample(h * e, sample) if sample else None
@@ -57,31 +57,32 @@ class Heads:
         if bad:
             return bad
         group = group % len(self.units)
-        directions, alive = np.zeros((b, k, self.h, self.e)), np.zeros((b, k, self.h))
+        of_items = np.zeros((b, 2, k, self.h, self.e)), np.zeros((b, 2, k, self.h))  # Σu and points with a direction, Σx and all points
         for code, part in found:
-            total, directions[:, code], squared = (s.reshape(b, self.h, self.e) for s in (part.total, part.directions, part.squared))
+            total, directions, squared = (s.reshape(b, self.h, self.e) for s in (part.total, part.directions, part.squared))
             counts = np.stack([part.n, part.n - part.zeros, part.norm, part.norm2]).reshape(4, b, self.h)
-            alive[:, code] = counts[1]
+            of_items[0][:, 0, code], of_items[0][:, 1, code] = directions, total
+            of_items[1][:, 0, code], of_items[1][:, 1, code] = counts[1], counts[0]
             self.squared[code] += squared.sum(0)
             for i, g in enumerate(group):
                 self.counts[:, code, g] += counts[:, i]
                 self.sums[0, code, g] += total[i]
-                self.sums[1, code, g] += directions[i, code]
+                self.sums[1, code, g] += directions[i]
             self.second[code].update(x, codes == code, total.sum(0))
-        self._items(directions, alive, group, unit, last)
+        self._add_items(*of_items, group, unit, last)
         return {}
 
-    def _items(self, directions: Floats, alive: Floats, group: np.ndarray, unit: np.ndarray, last: np.ndarray) -> None:
+    def _add_items(self, sums: Floats, counts: Floats, group: np.ndarray, unit: np.ndarray, last: np.ndarray) -> None:
         """An item is counted when its last sequence has come."""
         for i, key in enumerate(int(key) for key in unit):
             before = self._open.pop(key, None)
-            S, N = (directions[i], alive[i]) if before is None else (directions[i] + before[0], alive[i] + before[1])
+            S, N = (sums[i], counts[i]) if before is None else (sums[i] + before[0], counts[i] + before[1])
             if not last[i]:
                 self._open[key] = S.copy(), N.copy()
                 continue
-            by_head = S.transpose(1, 0, 2)  # (h, slices, e)
-            self.products[0, group[i]] += (by_head @ by_head.transpose(0, 2, 1)).transpose(1, 2, 0)
-            self.products[1, group[i]] += N[:, None] * N[None]
+            by_head = S.transpose(0, 2, 1, 3)  # (2, h, slices, e)
+            self.products[::2, group[i]] += (by_head @ by_head.swapaxes(2, 3)).transpose(0, 2, 3, 1)
+            self.products[1::2, group[i]] += N[:, :, None] * N[:, None]
             self.units[group[i]] += 1
 
     def draw(self, x: Block, hashes: np.ndarray, item: np.ndarray, index: np.ndarray, codes: np.ndarray) -> None:
@@ -108,7 +109,7 @@ class Heads:
         groups.count = len(self.units)
         groups.counts, groups.sums = self.counts[..., j].copy(), self.sums[..., j, :].copy()
         groups.products, groups.units = self.products[..., j].copy(), self.units.copy()
-        groups._open = {key: (S[:, j].copy(), N[:, j].copy()) for key, (S, N) in self._open.items()}
+        groups._open = {key: (S[:, :, j].copy(), N[:, :, j].copy()) for key, (S, N) in self._open.items()}
         statistics.groups = groups
         if self.sample is not None:
             statistics.sample = Sample(self.e, self.sample.k)
@@ -134,7 +135,7 @@ class Heads:
         ]
         for key in groups[0]._open:
             S, N = zip(*(part._open[key] for part in groups), strict=True)
-            self._open[key] = np.stack(S, axis=1), np.stack(N, axis=1)
+            self._open[key] = np.stack(S, axis=2), np.stack(N, axis=2)
         if samples and self.sample is not None:
             points = np.concatenate([part.points for part in samples], axis=1)
             self.sample.update(points, samples[0].hashes, samples[0].unit, samples[0].index, samples[0].slice)

@@ -25,7 +25,7 @@ TILE_ROWS = 128
 LONG = 16
 """Segments of fewer points are many, and are reduced together rather than one after the other."""
 TINY = 1e-30
-"""Below this a squared norm is zero."""
+"""A squared norm below this may have lost digits to underflow; such a block is reduced again with every point scaled."""
 DENSE = 0.3
 """A slice of more than this part of a batch is reduced under a mask; a smaller one is gathered first."""
 
@@ -97,21 +97,40 @@ def block_sums(x: Block, mask: Block | None = None, *, directions_only: bool = F
     weight = xp.ones((g, t), **like)
     if mask is not None:
         weight *= mask if isinstance(x, np.ndarray) else xp.as_tensor(mask, device=x.device)
-    # What has no length, or none that is finite, is found in the lengths afterwards: almost every block has none of it.
+    # Zero vectors, NaN and lengths that overflow or underflow show in the squared norms. Almost every block has none of them.
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"), one_thread():
         norm2, directions, total, squared = _tiles(x, weight, like, directions_only)
         usable = xp.isfinite(norm2) & (norm2 > TINY)
-        bad, zeros = 0, np.zeros(g)
         if not bool(usable.all()):
-            finite, counted = xp.isfinite(norm2), weight > 0
-            bad, zeros = int((~finite & counted).sum()), to_host(finite & ~usable & counted).sum(1)
-            x = xp.where(usable[..., None], x, xp.zeros_like(x))
-            x[..., 0] = xp.where(usable, x[..., 0], xp.ones_like(norm2))  # a length that can be divided by, and no weight
-            norm2, directions, total, squared = _tiles(x, weight * usable, like, directions_only)
-            weight = weight * finite
-            norm2 = norm2 * usable
-    lengths, counted = to_host(norm2 * weight), to_host(weight).sum(1)
-    return Sums(counted, zeros, total, directions, squared, np.sqrt(lengths).sum(1), lengths.sum(1), bad)
+            counted = weight > 0
+            if bool((counted & ~usable).any()):
+                return _scaled_sums(to_host(x), to_host(weight), directions_only)
+            x = xp.where(counted[..., None], x, xp.zeros_like(x))  # only masked points are odd, and nothing of them may reach a sum
+            x[..., 0] = xp.where(counted, x[..., 0], xp.ones_like(norm2))
+            norm2, directions, total, squared = _tiles(x, weight, like, directions_only)
+    lengths, points = to_host(norm2 * weight), to_host(weight).sum(1)
+    return Sums(points, np.zeros(g), total, directions, squared, np.sqrt(lengths).sum(1), lengths.sum(1), 0)
+
+
+def _scaled_sums(x: Floats, weight: Floats, directions_only: bool) -> Sums:
+    """The sums of a block in which some point is zero, not finite, very long or very short.
+
+    Each point is divided by a power of two near its largest coordinate, which loses no digit, so that its square neither overflows nor
+    vanishes.
+    """
+    largest = np.abs(x).max(-1, initial=0.0)
+    finite = np.isfinite(largest)
+    usable = finite & (largest > 0)
+    exponent = np.where(usable, np.frexp(np.where(usable, largest, 1.0))[1], 0)
+    counted, weight = weight > 0, weight * usable
+    x = np.where(usable[..., None], x, 0.0)
+    scaled = np.ldexp(x, -exponent[..., None])
+    scaled[..., 0] = np.where(usable, scaled[..., 0], 1.0)  # a length that can be divided by, with no weight
+    norm2, directions, _, squared = _tiles(scaled, weight, {"dtype": np.float64}, directions_only)
+    total = np.zeros_like(directions) if directions_only else (weight[:, None] @ x)[:, 0]
+    norm = np.ldexp(np.sqrt(norm2), exponent) * weight
+    bad, zeros = int((~finite & counted).sum()), (finite & ~usable & counted).sum(1).astype(np.float64)
+    return Sums((finite & counted).sum(1).astype(np.float64), zeros, total, directions, squared, norm.sum(1), (norm**2).sum(1), bad)
 
 
 def warm_up() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,15 @@ from isoscope.core.slice import POINTS
 from isoscope.statistics.cloud import PARTS, Cloud
 from isoscope.statistics.groups import GROUPS
 from isoscope.statistics.kernel import Sums, as_block, block_sums, to_host
+from isoscope.statistics.neighbours import row_hashes
 from isoscope.statistics.sample import mix, point_hashes
 from isoscope.statistics.site_statistics import SiteStatistics
 
 READ_ROWS = 4096
+FAR_EXPONENT = 50
+"""Squares of numbers beyond two to this power, up or down, may overflow or vanish in float32."""
+MOST_HASHES = 1 << 24
+"""Rows whose hashes are held to count duplicates, 128 MB of them."""
 RUN = 512
 """In a large matrix, runs of so many rows share a group of the jackknife: their sum falls out of the kernel for nothing."""
 
@@ -35,20 +40,68 @@ def cloud_of(
     if isinstance(matrix, Cloud):
         return matrix
     block = _two_dimensional(matrix, name)
-    statistics = accumulate(
-        (block[i : i + READ_ROWS] for i in range(0, len(block), READ_ROWS)),
-        len(block),
-        block.shape[1],
-        reads,
-        allow_wide=allow_wide,
-        sample=sample,
-        seed=seed,
-        name=name,
-    )
+
+    def read() -> Iterator[Any]:
+        return (block[i : i + READ_ROWS] for i in range(0, len(block), READ_ROWS))
+
+    return read_cloud(read, len(block), block.shape[1], reads, allow_wide=allow_wide, sample=sample, seed=seed, name=name)
+
+
+def read_cloud(
+    read: Callable[[], Iterable[Any]],
+    n: int,
+    d: int,
+    reads: Iterable[str] = PARTS,
+    *,
+    allow_wide: bool = False,
+    sample: int = 4096,
+    seed: int = 0,
+    name: str = "the matrix",
+    progress: Callable[[int], None] = lambda rows: None,
+) -> Cloud:
+    """The cloud of a matrix of n rows that `read()` gives in blocks of at most 4096 rows.
+
+    Where squares of the numbers would overflow or vanish, the matrix is read a second time in a larger or smaller unit of length.
+    """
+    parts = set(reads)
+    options: dict[str, Any] = {"allow_wide": allow_wide, "sample": sample, "seed": seed, "name": name, "progress": progress}
+    hashes: list[np.ndarray] = []
+    blocks = _hash_rows(read(), n, hashes) if "neighbours" in parts else read()
+    with np.errstate(over="ignore", invalid="ignore"):
+        statistics = accumulate(blocks, n, d, parts, **options)
+    exponent = _exponent(statistics)
+    if abs(exponent) > FAR_EXPONENT:
+        statistics = accumulate((np.ldexp(to_host(as_block(block)), -exponent) for block in read()), n, d, parts, **options)
     say_zeros(statistics, name)
     cloud = statistics.cloud("all")
     assert cloud is not None
+    cloud.unit = 2.0**exponent if abs(exponent) > FAR_EXPONENT else 1.0
+    cloud.duplicates = _count_duplicates(hashes, n) if hashes else None
     return cloud
+
+
+def _exponent(statistics: SiteStatistics) -> int:
+    """The power of two near the mean length of the points."""
+    moments = statistics.moments[0]
+    mean = moments.norm / max(moments.n, 1)
+    return int(np.frexp(mean)[1]) if np.isfinite(mean) else np.finfo(np.float64).maxexp - 1
+
+
+def _hash_rows(blocks: Iterable[Any], n: int, hashes: list[np.ndarray]) -> Iterator[Any]:
+    """The blocks as they are, while the hashes of their rows are collected."""
+    # Equal rows have equal hashes, so the part of all hashes below a limit holds the same part of all duplicates.
+    limit = np.uint64(min(MOST_HASHES / n, 1.0) * (2**64 - 2**11))
+    for raw in blocks:
+        block = as_block(raw)
+        found = row_hashes(np.ascontiguousarray(block if isinstance(block, np.ndarray) else block.cpu().numpy()))[0]
+        hashes.append(found[found <= limit] if n > MOST_HASHES else found)
+        yield block
+
+
+def _count_duplicates(hashes: list[np.ndarray], n: int) -> int:
+    """How many rows repeat an earlier one; estimated where there are too many rows to hold a hash of each."""
+    kept = np.sort(np.concatenate(hashes))
+    return round(int((kept[1:] == kept[:-1]).sum()) * max(n / MOST_HASHES, 1.0))
 
 
 def _two_dimensional(matrix: Any, name: str) -> Any:
@@ -106,20 +159,24 @@ def accumulate(
         )
     statistics = SiteStatistics(d, [POINTS], second=second, cosine=cosine, sample=sample if parts & {"sample", "neighbours"} else 0)
     run = RUN if n >= GROUPS * RUN else 1
-    bad, at = 0, start
+    bad, first_bad, at = 0, -1, start
     for raw in blocks:
-        block = as_block(raw)
+        block = points = as_block(raw)
         if (second or cosine) and (isinstance(block, np.ndarray) or block.device.type == "cpu"):
             block = to_host(block)
-        bad += _add_block(statistics, block, at, run, seed, directions_only=parts <= {"directions", "groups"})
+        here = _add_block(statistics, block, points, at, run, seed, directions_only=parts <= {"directions", "groups"})
+        if here and not bad:
+            first_bad = at + int(np.flatnonzero(~np.isfinite(to_host(points)).all(1))[0])
+        bad += here
         at += len(block)
         progress(len(block))
     if bad:
-        raise IsoscopeError(f"{name} has {bad} of {n} rows with NaN or infinity; remove or mend them first.")
+        raise IsoscopeError(f"{name} has {bad} of {n} rows with NaN or infinity, the first at row {first_bad}; correct or remove them.")
     return statistics
 
 
-def _add_block(statistics: SiteStatistics, block: Any, at: int, run: int, seed: int, *, directions_only: bool) -> int:
+def _add_block(statistics: SiteStatistics, block: Any, points: Any, at: int, run: int, seed: int, *, directions_only: bool) -> int:
+    """Add a block and, to the sample, the same points in the precision that they came in; return how many rows are not finite."""
     rows = len(block)
     row = np.arange(at, at + rows)
     if run == 1:
@@ -134,7 +191,7 @@ def _add_block(statistics: SiteStatistics, block: Any, at: int, run: int, seed: 
     if statistics.sample is not None and sums.nonfinite == 0:
         unit = mix(row.astype(np.uint64))
         hashes = point_hashes(seed, unit, np.zeros(rows, dtype=np.int64))
-        statistics.sample.update(block, hashes, unit, row, np.zeros(rows, dtype=np.int16))
+        statistics.sample.update(points, hashes, unit, row, np.zeros(rows, dtype=np.int16))
     return sums.nonfinite
 
 

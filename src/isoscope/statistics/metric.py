@@ -54,11 +54,13 @@ class Metric(Declared):
         range: tuple[float, float],
         title: str,
         wants: tuple[str, ...] = (),
+        interval_about: str | None = None,
         at_least: int = 2,
         on_request: bool = False,
     ) -> None:
         super().__init__(function, title=title, on_request=on_request)
         self.reads, self.wants, self.range, self.at_least = reads, wants, range, at_least
+        self.interval_about = interval_about
         self._function = function
 
     @property
@@ -81,7 +83,9 @@ class Metric(Declared):
         if cloud.n < self.at_least:
             return Number(np.nan, n=cloud.n, d=cloud.d, note=f"needs at least {self.at_least} points")
         with one_thread() if cloud.d <= ALONE else contextlib.nullcontext():
-            return self._function(cloud)
+            found = self._function(cloud)
+        # A plugin may return a plain float, which `check_metric` reports.
+        return found.about(self.interval_about) if isinstance(found, Number) else found
 
 
 def metric(
@@ -90,6 +94,7 @@ def metric(
     range: tuple[float, float],
     title: str,
     wants: tuple[str, ...] = (),
+    interval_about: str | None = None,
     at_least: int = 2,
     on_request: bool = False,
 ) -> Callable[[Callable[[Any], Number]], Metric]:
@@ -100,10 +105,20 @@ def metric(
         range: the smallest and the largest value it can take.
         title: what a figure calls it.
         wants: the parts that it uses where they were kept, for an interval.
+        interval_about: what its interval is about, `POPULATION` or `THIS_N` of `isoscope.core.number`; None where it has no interval.
         at_least: the number of points below which it says nothing.
         on_request: whether it is computed only where it is named, because it takes seconds.
     """
-    return lambda function: Metric(function, reads=reads, range=range, title=title, wants=wants, at_least=at_least, on_request=on_request)
+    return lambda function: Metric(
+        function,
+        reads=reads,
+        range=range,
+        title=title,
+        wants=wants,
+        interval_about=interval_about,
+        at_least=at_least,
+        on_request=on_request,
+    )
 
 
 class Series(Declared):

@@ -10,6 +10,9 @@ from isoscope.statistics.kernel import Block, Floats, Sums, as_block, block_sums
 from isoscope.statistics.second_moment import SecondMoment
 from isoscope.statistics.spectrum import Spectrum
 
+SHORT, LONG = 2.0**-80, 2.0**80
+"""Mean squared norms between which float32 products of coordinates neither vanish nor overflow."""
+
 
 class Moments:
     """n, Σx, Σ‖x‖, Σ‖x‖², Σu, Σu² by dimension, and where asked for the second moments of x and of u = x/‖x‖.
@@ -45,14 +48,18 @@ class Moments:
         self.squared += sums.squared.sum(0)
         if rows is None or not len(rows):
             return
+        if not SHORT < float(sums.norm2.sum()) / max(float(sums.n.sum()), 1.0) < LONG:
+            rows = to_host(rows)  # products of float32 would overflow, or vanish
         if self.second is not None:
             self.second.update(rows, drop)
         if self.cosine is not None:
             xp = namespace(rows)
-            norms = xp.sqrt((rows * rows).sum(-1))
-            alive = to_host(norms) > 0
+            largest = abs(rows).max(-1) if isinstance(rows, np.ndarray) else abs(rows).amax(-1)
+            alive = to_host(largest) > 0
             alive[drop if drop is not None else []] = False
-            self.cosine.update(rows / norms[:, None].clip(1e-30), np.flatnonzero(~alive))
+            scaled = rows / xp.where(largest > 0, largest, xp.ones_like(largest))[:, None]  # squares of very short rows would vanish
+            norms = xp.sqrt((scaled * scaled).sum(-1))
+            self.cosine.update(scaled / xp.where(norms > 0, norms, xp.ones_like(norms))[:, None], np.flatnonzero(~alive))
         self.__dict__.pop("spectrum", None)
         self.__dict__.pop("uncentred_spectrum", None)
 

@@ -119,13 +119,19 @@ def _stored(points: np.ndarray) -> tuple[np.ndarray, float]:
     return np.ldexp(points, -exponent), float(np.ldexp(1.0, exponent))
 
 
-def _distinct(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """The first of each set of equal points, in the given order; which of these each point is; and the largest absolute value."""
-    wide = points.dtype == np.float64
-    word, whole = (np.uint64, 64) if wide else (np.uint32, 32)
+def row_hashes(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(m,) 64 bits by which equal rows of contiguous float32 or float64 are found, and the bits of each row's largest absolute value."""
+    word, whole = (np.uint64, 64) if points.dtype == np.float64 else (np.uint32, 32)
     factors = np.random.default_rng(0).integers(2**64, size=points.shape[1], dtype=np.uint64, endpoint=False) | np.uint64(1)
     hashes, sizes = np.empty(len(points), np.uint64), np.empty(len(points), np.uint64)
     passes().fingerprints(points.view(word), np.uint64(1 << (whole - 1)), np.uint64(whole // 2), factors, hashes, sizes)
+    return hashes, sizes
+
+
+def _distinct(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """The first of each set of equal points, in the given order; which of these each point is; and the largest absolute value."""
+    hashes, sizes = row_hashes(points)
+    word = np.uint64 if points.dtype == np.float64 else np.uint32
     infinite = np.array([np.inf], points.dtype).view(word)[0]
     bad = int((sizes >= infinite).sum())
     if bad:

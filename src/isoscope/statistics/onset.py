@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +25,10 @@ class Estimate:
     low: float = NAN
     high: float = NAN
     note: str = ""
+    freedom: float = field(default=math.inf, repr=False)
+    """Degrees of freedom of the interval: with few of them a wider interval is much wider."""
+    scale: Callable[[float], float] = field(default=float, repr=False, compare=False)
+    """Where the interval is even around the number: on this function of it."""
 
 
 def student(values: ArrayLike, bounds: tuple[float, float] = (-math.inf, math.inf)) -> Estimate:
@@ -40,7 +44,7 @@ def student(values: ArrayLike, bounds: tuple[float, float] = (-math.inf, math.in
     if n < 2:
         return Estimate(mean)
     half = margin(float(known.std(ddof=1)) / math.sqrt(n), n - 1)
-    return Estimate(mean, max(mean - half, bounds[0]), min(mean + half, bounds[1]))
+    return Estimate(mean, max(mean - half, bounds[0]), min(mean + half, bounds[1]), freedom=n - 1)
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ def change(tracks: Sequence[Track]) -> Estimate:
     if len(tracks) == 1:
         return tracks[0].change
     found = student([track.values[-1] - track.values[0] for track in tracks])
-    return Estimate(found.value, found.low, found.high, f"over {len(tracks)} seeds")
+    return replace(found, note=f"over {len(tracks)} seeds")
 
 
 def direction(found: Estimate) -> str:

@@ -9,7 +9,7 @@ from functools import reduce
 import numpy as np
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.core.number import Number
+from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.declared import Declared
 from isoscope.statistics.kernel import Floats
@@ -73,6 +73,8 @@ class Profile(Declared):
     reads = ("second",)
     wants = ("sample",)
     about = "stack"
+    interval_about = THIS_N
+    """It is made of a spectrum, whose shares have a bias at finite n."""
 
     def __init__(
         self,
@@ -124,7 +126,7 @@ class Profile(Declared):
         # Reflected: chance moves the larger of two ends up, in the number as in the draws, and this takes it off instead of adding it.
         low, high = 2 * value - np.nanquantile(self._function(values + drawn), [0.975, 0.025])
         low, high = max(min(float(low), value), self.range[0]), min(max(float(high), value), self.range[1])
-        return Number(value, n=n, d=d, low=low, high=high, note=note)
+        return Number(value, n=n, d=d, low=low, high=high, note=note).about(self.interval_about)
 
 
 def _draws(levels: list[Level]) -> tuple[Floats | None, str]:

@@ -114,14 +114,14 @@ def difference(top: Level, other: Level) -> Estimate:
 def judge(steps: Sequence[int], picking: Floats, curve: Sequence[Levels]) -> Judged:
     """One seed's curve by step, at the peak of `picking`: (steps,) numbers from other documents and, where there are, other seeds.
 
-    `holds` where both lower bounds exceed a tenth of the peak, `fails` where an upper bound does not, else `undecided`. At a peak that is
-    the first or the last step there is no rise, or no fall.
+    `holds` where both lower bounds exceed a tenth of the peak, `fails` where an upper bound does not, else `undecided`. The peak is the
+    highest step between the first and the last: a curve that only rises or only falls then has a fall or a rise below zero, and chance
+    that lifts an end above the peak cannot make it look like one.
     """
-    at = int(np.nanargmax(picking))
+    at = 1 + int(np.nanargmax(picking[1:-1]))
     own, control = [one.judge for one in curve], [one.gaussian for one in curve]
-    zero = Estimate(0.0, 0.0, 0.0)
-    ends = [zero if at == end % len(own) else difference(own[at], own[end]) for end in (0, -1)]
-    beside = [zero if at == end % len(own) else difference(control[at], control[end]) for end in (0, -1)]
+    ends = [difference(own[at], own[end]) for end in (0, -1)]
+    beside = [difference(control[at], control[end]) for end in (0, -1)]
     least = SHARE * own[at].value
     short = any(end.high <= least for end in ends)
     said = "holds" if all(end.low > least for end in ends) else "fails" if short else "undecided"

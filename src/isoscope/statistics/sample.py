@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-from isoscope.statistics.kernel import Block, namespace
+from isoscope.statistics.kernel import Block, as_block, namespace
 
 Hashes = NDArray[np.uint64]
 MOVED = 256
@@ -38,11 +38,18 @@ def point_hashes(seed: int, unit: Hashes, index: NDArray[np.int64]) -> Hashes:
         return mix(seeded + index.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
 
 
+def _widen(points: np.ndarray, held: int) -> np.ndarray:
+    """Room for as many points in float64, with the first ones copied."""
+    wide = np.empty(points.shape, np.float64)
+    wide[:held] = points[:held]
+    return wide
+
+
 class Sample:
     """The k points whose hash is smallest. Merging two samples gives the sample of both streams, exactly.
 
     Every site and every checkpoint that sees the same tokens keeps the same ones. Points carry the hash of their item, their
-    index in it, and the slice they belong to.
+    index in it, and the slice they belong to. Points of float64 stay float64, since an offset may leave them few digits otherwise.
     """
 
     def __init__(self, d: int, k: int = 4096) -> None:
@@ -72,7 +79,7 @@ class Sample:
             chosen = (
                 points[now]
                 if isinstance(points, np.ndarray)
-                else points[namespace(points).as_tensor(now, device=points.device)].float().cpu().numpy()
+                else as_block(points[namespace(points).as_tensor(now, device=points.device)].cpu())
             )
             self._push(hashes[now], chosen, unit[now], index[now], slice[now])
             keep = keep[hashes[keep] <= self._limit]
@@ -80,6 +87,9 @@ class Sample:
     def _push(self, *part: np.ndarray) -> None:
         """Add points that fit into the room that is left."""
         end = self._held + len(part[0])
+        hashes, points, *others = self._columns
+        if part[1].dtype == np.float64 and points.dtype == np.float32:
+            self._columns = (hashes, _widen(points, self._held), *others)
         for column, values in zip(self._columns, part, strict=True):
             column[self._held : end] = values
         self._held, self._sorted = end, False
@@ -121,7 +131,7 @@ class Sample:
 
     @property
     def points(self) -> np.ndarray:
-        """(m, d) float32."""
+        """(m, d) float32, or float64 where points were."""
         return self._column(1)
 
     @property

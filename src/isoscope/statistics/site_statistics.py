@@ -13,7 +13,7 @@ from isoscope.statistics.groups import Groups
 from isoscope.statistics.moments import Moments
 from isoscope.statistics.sample import Sample
 
-VERSION = 2
+VERSION = 4
 """Goes up when a statistic's meaning changes; cells of another version are computed anew."""
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pandas as pd
 
@@ -13,11 +15,15 @@ from isoscope.statistics.onset import Estimate, student
 
 
 def derived(table: pd.DataFrame, metric: str) -> Units:
-    """The rows of a suite that were derived of all its checkpoints, by suite; of several token policies those of `all`."""
+    """The rows of a suite that were derived of all its checkpoints, by suite; of several token policies those of `all`.
+
+    Their `n` counts seeds, or heads, so that n − 1 are the degrees of freedom of their intervals; of one seed they are over documents.
+    """
     own = table[table["metric"].eq(metric) & table["value"].notna()]
     policies = list(own["policy"].dropna().unique())
     own = own[own["policy"].eq("all" if "all" in policies or not policies else policies[0]) | own["policy"].isna()]
-    return by_stack(own.drop_duplicates([*SAME, "step", "seed"]))
+    own = own.drop_duplicates([*SAME, "step", "seed"])
+    return by_stack(own.assign(freedom=(own["n"].astype("float64") - 1).where(own["n"].gt(1), math.inf)))
 
 
 def at_end(table: pd.DataFrame, metric: str, *, kind: str = "attention", policy: str = "all") -> Units:
@@ -46,19 +52,23 @@ def _checkpoint_rows(table: pd.DataFrame, metric: str, kind: str, policy: str) -
     return own[own["revision"].notna() | own["step"].notna()]
 
 
-def over_seeds(values: pd.Series, seeds: pd.Series, units: str = "heads") -> Estimate:
-    """The mean over seeds with Student's interval; of a single seed over its heads."""
-    means = values.groupby(seeds.fillna(-1)).mean()
-    found, over = (student(means), f"{len(means)} seeds") if len(means) > 1 else (student(values), units)
-    return Estimate(found.value, found.low, found.high, f"interval over {over}")
+def over_seeds(rows: pd.DataFrame, values: pd.Series | None = None) -> Estimate:
+    """The mean over seeds with Student's interval; of a single seed over its layers, as the heads of one layer are alike.
+
+    `values`: a number for each row, where it is not the column `value`.
+    """
+    own = rows["value"] if values is None else values
+    seeds, layers = (own.groupby(rows[name].fillna(-1)).mean() for name in ("seed", "layer"))
+    units, over = (seeds, "seeds") if len(seeds) > 1 else (layers, "layers")
+    return replace(student(units), note=f"interval over {len(units)} {over}")
 
 
 def third_gap(rows: pd.DataFrame) -> Estimate:
-    """The mean over the first third of layers less that over the last: over seeds, or of a single seed over heads."""
+    """The mean over the first third of layers less that over the last: over seeds, or of a single seed over layers."""
     first, last = thirds(rows)
     means = [part["value"].groupby(part["seed"].fillna(-1)).mean() for part in (first, last)]
     if len(means[0]) < 2:
-        return between_groups(first["value"].to_numpy(float), last["value"].to_numpy(float))
+        return between_groups(*(part.groupby("layer")["value"].mean().to_numpy(float) for part in (first, last)))
     return student((means[0] - means[1]).dropna())
 
 

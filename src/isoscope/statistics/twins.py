@@ -12,6 +12,7 @@ from isoscope.core.claim import NOTHING, Finding, Verdict
 from isoscope.statistics.deciding import outcome
 from isoscope.statistics.evidence import interval, shown
 from isoscope.statistics.onset import student
+from isoscope.statistics.verdicts import at_equal_n
 
 TWIN = r"twin|causal[-_]masked"
 """How the name of a network with a causal mask shows that it was trained on hidden symbols, where `spec` does not say so."""
@@ -42,4 +43,5 @@ def by_mask(found: Mapping[str, pd.DataFrame], *, measure: str) -> Verdict:
     said = f"Of {measure} the mask alone adds {shown(mask.mean())} and the objective alone {shown(objective.mean())}; the former less the "
     said += f"latter is {interval(effect)} over {len(mask)} seeds."
     one = Finding(names, outcome(effect, 0.0), effect.value, effect.low, effect.high, 0.0, f"{len(mask)} seeds")
-    return Verdict(one.outcome, said, (one,), effect.value, effect.low, effect.high, 0.0)
+    verdict = Verdict(one.outcome, said, (one,), effect.value, effect.low, effect.high, 0.0)
+    return at_equal_n(verdict, pd.concat([found[roles[one]] for one in wanted]))

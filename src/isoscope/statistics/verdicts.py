@@ -6,11 +6,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+import pandas as pd
+
 from isoscope.core.claim import NOTHING, Finding, Outcome, Verdict
 from isoscope.statistics.block_evidence import is_own_block, is_whole_block
 from isoscope.statistics.chance import LEVEL
 from isoscope.statistics.deciding import FEWEST, Case, Part, agreed, all_of, by_threshold, every, outcome
-from isoscope.statistics.evidence import in_order, interval, is_named, shown
+from isoscope.statistics.evidence import different_n, in_order, interval, is_named, shown
 from isoscope.statistics.onset import Estimate
 from isoscope.statistics.permutation import MODELS, exact_permutation
 
@@ -133,6 +135,14 @@ def compared(ones: Mapping[str, float], others: Mapping[str, float], effect: Est
     said = [f"{measure} is higher by {interval(effect)} in the mean of {names[0]} {counts}"]
     said.append(f"it takes {MODELS} of each at least" if math.isnan(p) else f"exact permutation over models: p = {p:.2g}")
     return _whole(word, said, found, effect, 0.0)
+
+
+def at_equal_n(verdict: Verdict, rows: pd.DataFrame) -> Verdict:
+    """A verdict that puts these rows of several models next to each other: undecided where they depend on n and have different n."""
+    said = different_n(rows) if verdict.findings else ""
+    if not said:
+        return verdict
+    return replace(verdict, outcome="undecided", said=f"Not compared: {said}.", effect=math.nan, low=math.nan, high=math.nan)
 
 
 def both(first: Verdict, second: Verdict, words: str) -> Verdict:

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import errno
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from isoscope.core.bounded import parse_json, read_text, regular_size
+from isoscope.core.bounded import open_regular, read_json, regular_size
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.parquet import opened
 from isoscope.core.site import Site
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.statistics.kept import Statistics, from_state, state_of
-from isoscope.store.manifest import FORMAT, KEPT, MANIFEST, ROWS, SERIES, STATISTICS, mistake_in
+from isoscope.statistics.site_statistics import VERSION
+from isoscope.store.manifest import FORMAT, KEPT, MANIFEST, ROWS, SERIES, STATISTICS, file_name, mistake_in
+from isoscope.store.tables import mistake_in_table
+from isoscope.store.tensors import TensorFile
 
-NEVER_EMPTY = ("model", "metric", "name", "policy")
-"""Columns that every row has a value in."""
+T = TypeVar("T")
+GONE = (errno.ENOENT, errno.ESTALE)
+"""What a system answers where a file was deleted, here or on another machine."""
 
 
 def packed(sites: Statistics, *, sample: bool = True) -> Iterator[tuple[str, np.ndarray]]:
@@ -51,18 +57,23 @@ def unpack(arrays: dict[str, np.ndarray]) -> Statistics:
     return dict(sorted(found.items(), key=lambda pair: pair[0].order))
 
 
+class RemovedError(IsoscopeError):
+    """A cell was there, and is not any more."""
+
+
 @dataclass(frozen=True)
 class Cell:
-    """A finished cell."""
+    """A finished cell. Of its folder only the manifest and the files that the manifest names are ever read."""
 
     folder: Path
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
-        """What determined the cell, what it was measured on, and the hash of each of its files; read once."""
+        """What determined the cell, what it was measured on, and the hash of each of its files; read once, and again if it is replaced."""
         try:
-            regular_size(self.folder / MANIFEST)
-            found = parse_json(read_text(self.folder / MANIFEST))
+            found = read_json(self.folder / MANIFEST, follow=False)
+        except FileNotFoundError as error:
+            raise RemovedError(f"{self.folder} was removed while it was being read; run the same command again.") from error
         except (OSError, ValueError) as error:
             raise self.damaged(MANIFEST, getattr(error, "strerror", None) or str(error)) from error
         if not isinstance(found, dict) or found.get("format") != FORMAT:
@@ -78,15 +89,61 @@ class Cell:
         """
         if self.folder.is_symlink():
             raise IsoscopeError(f"{self.folder} is a link, which is not followed; delete it, or put the cell itself there.")
+        self.read_consistently(self._check_sizes)
+        return self
+
+    def _check_sizes(self) -> None:
+        for name in (ROWS, SERIES):
+            self.path_of(name)
         for name, entry in self.manifest["files"].items():
             try:
-                there = regular_size(self.folder / name)
+                there = regular_size(self.path_of(name))
             except OSError as error:
+                if error.errno in GONE:
+                    raise
                 raise self.damaged(name, error.strerror or str(error)) from error
             written = entry.get("bytes") if isinstance(entry, dict) else None
             if there != written:
                 raise self.damaged(name, f"{there} bytes, and {written} were written")
-        return self
+
+    def path_of(self, name: str) -> Path:
+        """Where `rows.parquet`, `series.parquet` or `statistics.safetensors` lies; an error where the manifest does not name it."""
+        if name not in self.manifest["files"]:
+            raise self.damaged(MANIFEST, f"it does not name {name}")
+        return self.folder / file_name(self.manifest, name)
+
+    def read_consistently(self, read: Callable[[], T]) -> T:
+        """What `read` makes of the cell's files; it is called again if the cell was replaced meanwhile.
+
+        A writer puts the new manifest in place before it deletes the files that the old one named. So a file that is gone, while the
+        manifest on the disk is still the one that named it, is damage; otherwise the new manifest says what to read.
+        """
+        while True:
+            manifest = self.manifest
+            try:
+                return read()
+            except OSError as error:
+                if error.errno not in GONE:
+                    raise
+                self.__dict__.pop("manifest", None)
+                if self.manifest == manifest:
+                    name = Path(error.filename).name if error.filename else MANIFEST
+                    raise self.damaged(name, error.strerror or str(error)) from error
+
+    def _read(self, name: str, read: Callable[[BinaryIO], T]) -> T:
+        """What `read` makes of one file."""
+
+        def act() -> T:
+            try:
+                file = open_regular(self.path_of(name))
+            except OSError as error:
+                if error.errno in GONE:
+                    raise
+                raise self.damaged(name, error.strerror or str(error)) from error
+            with file:
+                return read(file)
+
+        return self.read_consistently(act)
 
     def keeps(self, keep: str) -> bool:
         """Whether it kept `rows`, `sums` or `all`, or more."""
@@ -101,16 +158,21 @@ class Cell:
 
     def _arrow(self, name: str, columns: dict[str, str]) -> pa.Table:
         """A table as Arrow has it: thousands of them are put together before one frame is made."""
-        try:
-            with opened(self.folder / name) as file:
-                if (count := file.metadata.num_rows) > (size := (self.folder / name).stat().st_size):
+
+        def read(raw: BinaryIO) -> pa.Table:
+            size = os.fstat(raw.fileno()).st_size
+            with opened(raw) as file:
+                if (count := file.metadata.num_rows) > size:
                     raise ValueError(f"it claims {count:,} rows in {size:,} bytes")
-                found = file.read(list(columns), use_threads=False).select(list(columns)).cast(_schema(tuple(columns.items())))
+                return file.read(list(columns), use_threads=False).select(list(columns)).cast(_schema(tuple(columns.items())))
+
+        try:
+            found = self._read(name, read)
             found.validate(full=True)  # that text is text
         except (OSError, ValueError, KeyError, TypeError, OverflowError, NotImplementedError, MemoryError, pa.ArrowException) as error:
             raise self.damaged(name, (str(error).splitlines() or [type(error).__name__])[0].rpartition(": ")[2]) from error
-        if gaps := [column for column in NEVER_EMPTY if column in columns and found[column].null_count]:
-            raise self.damaged(name, f"a row has no {gaps[0]}")
+        if wrong := mistake_in_table(found):
+            raise self.damaged(name, wrong)
         return found
 
     def arrow_rows(self) -> pa.Table:
@@ -132,16 +194,23 @@ class Cell:
     @property
     def has_statistics(self) -> bool:
         """Whether the run kept them."""
-        return (self.folder / STATISTICS).exists()
+        return STATISTICS in self.manifest["files"]
 
     def statistics(self) -> Statistics:
         """The statistics by site."""
-        from safetensors import SafetensorError
-        from safetensors.numpy import load_file
 
+        def read(raw: BinaryIO) -> Statistics:
+            file = TensorFile(raw)
+            return unpack({name: file.read(name) for name in file.names})
+
+        version = self.manifest["identity"].get("statistics", VERSION)
+        if version != VERSION:
+            raise IsoscopeError(
+                f"{self.folder} holds statistics of version {version}, and this isoscope reads version {VERSION}; measure it again."
+            )
         try:
-            return unpack(load_file(self.folder / STATISTICS))
-        except (OSError, SafetensorError, KeyError, ValueError, IndexError, TypeError, OverflowError, MemoryError) as error:
+            return self._read(STATISTICS, read)
+        except (OSError, KeyError, ValueError, IndexError, TypeError, OverflowError, MemoryError) as error:
             raise self.damaged(STATISTICS, str(error)) from error
 
 

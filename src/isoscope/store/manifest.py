@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from datetime import UTC, datetime
 from typing import Any
 
+from isoscope.core.temporary import WRITER
 from isoscope.core.version import __version__
 
 MANIFEST, ROWS, SERIES, STATISTICS = "manifest.json", "rows.parquet", "series.parquet", "statistics.safetensors"
-FORMAT = 1
+FORMAT = 2
 FIELDS: dict[str, type] = {"key": str, "identity": dict, "columns": dict, "spec": dict, "keep": str, "files": dict}
 """What every manifest holds."""
 KEPT = ("rows", "sums", "all")
 """What a cell may have kept, from least to most."""
 FILES = (ROWS, SERIES, STATISTICS)
-"""What a cell may hold beside its manifest."""
+"""What a cell may hold in addition to its manifest."""
+AT = "at"
+"""In the entry of a file: the name under which it lies, where that is not its own. Those of a replaced cell lie under new names."""
 SEAL = '"seal": "'
 """Before the manifest's own hash, which is that of the manifest without it."""
 COLUMNS: dict[str, type | tuple[type, ...]] = {
@@ -32,6 +36,8 @@ SPEC: dict[str, type | tuple[type, ...]] = {
     "data": str,
     "fingerprint": str,
     "counted": str,
+    "special_tokens": str,
+    "weights_that_do_not_fit": str,
     "documents": int,
     "tokens": int,
     "seq_len": (int, type(None)),
@@ -68,8 +74,9 @@ def mistake_in(manifest: dict[str, Any], folder: str) -> str:
         return f"it is of the cell {manifest['key'][:40]!r}"
     if manifest["keep"] not in KEPT:
         return f"it kept {manifest['keep'][:40]!r}, and not {', '.join(KEPT)}"
-    if strange := [file for file in manifest["files"] if file not in FILES]:
-        return f"it names the file {strange[0][:40]!r}"
+    for file in manifest["files"]:
+        if file not in FILES or not is_name_of(file_name(manifest, file), file):
+            return f"it names the file {file_name(manifest, file) if file in FILES else file!r:.80}"
     for part, kinds in (("columns", COLUMNS), ("spec", SPEC)):
         for name, kind in kinds.items():
             value = manifest[part].get(name)
@@ -88,6 +95,24 @@ def mistake_in(manifest: dict[str, Any], folder: str) -> str:
     if not (isinstance(shard, list) and len(shard) == 2 and all(type(one) is int for one in shard) and 0 <= shard[0] < shard[1] < 1 << 20):
         return f"its shard is {shard!r:.40}"
     return ""
+
+
+def file_name(manifest: dict[str, Any], file: str) -> str:
+    """The name under which a file of a cell lies in the cell's folder."""
+    entry = manifest["files"][file]
+    return str(entry.get(AT, file)) if isinstance(entry, dict) else file
+
+
+def is_name_of(name: str, file: str) -> bool:
+    """Whether a file of a cell may lie under this name: its own, or that of one writer.
+
+    >>> is_name_of("rows.parquet", "rows.parquet"), is_name_of("rows.0a1b2c3d-12-00ff00ff.parquet", "rows.parquet")
+    (True, True)
+    >>> is_name_of("series.parquet", "rows.parquet"), is_name_of("rows.../../x.parquet", "rows.parquet")
+    (False, False)
+    """
+    stem, _, suffix = file.partition(".")
+    return name == file or re.fullmatch(rf"{stem}\.{WRITER}\.{suffix}", name, re.ASCII) is not None
 
 
 def sealed(manifest: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.store.cell import Cell
+from isoscope.store.cell import Cell, RemovedError
 from isoscope.store.manifest import MANIFEST
 from isoscope.store.partial import read_partial, write_partial
 from isoscope.store.tensors import Arrays
@@ -39,36 +40,60 @@ class Run:
 
     def prepare(self) -> None:
         """Have the folder, and know that it can be written to, before hours of work depend on it."""
+        cells = self._folder("cells")
+        self._folder("partial")
 
         def act() -> None:
-            (self.path / "cells").mkdir(parents=True, exist_ok=True)
-            tempfile.TemporaryFile(dir=self.path / "cells").close()
+            cells.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=cells).close()
 
         writing(act, self.path)
 
+    def within(self, name: str) -> Run:
+        """A run that lies in a folder of this one."""
+        return Run(self._folder(name))
+
+    def _folder(self, name: str) -> Path:
+        """A folder of the run. The run itself may be reached by a link, which is the user's; one inside of it may be a stranger's."""
+        folder = self.path / name
+        if folder.is_symlink():
+            raise IsoscopeError(f"{folder} is a link, which is not followed; put the folder itself there.")
+        return folder
+
     def cell(self, key: str, keep: str = "rows") -> Cell | None:
         """The finished cell of this key, if there is one that kept as much."""
-        folder = self.path / "cells" / key
-        if not (folder / MANIFEST).exists():
+        folder = self._folder("cells") / key
+        if not os.path.lexists(folder / MANIFEST):
             return None
-        cell = Cell(folder).check()
+        try:
+            cell = Cell(folder).check()
+        except RemovedError:
+            return None
         return cell if cell.keeps(keep) else None
 
-    def cells(self) -> list[Cell]:
-        """Every finished cell, in the order in which they were finished. A folder without a manifest is not one."""
-        folder = self.path / "cells"
-        known, self._known = self._known, {}
+    def looks(self) -> dict[str, tuple[int, int]]:
+        """How the manifest of every finished cell looks, by the cell's key: it changes when the cell is replaced, and nothing is read."""
+        folder = self._folder("cells")
+        found = {}
         try:
             names = sorted(entry.name for entry in os.scandir(folder) if not entry.name.startswith("."))
         except (FileNotFoundError, NotADirectoryError):
             names = []
         for name in names:
             try:
-                looks = os.stat(f"{folder}/{name}/{MANIFEST}")
+                manifest = os.lstat(f"{folder}/{name}/{MANIFEST}")
             except OSError:
                 continue  # not finished, or taken away by another process
-            at = looks.st_mtime_ns, looks.st_ino
-            self._known[name] = known[name] if name in known and known[name][0] == at else (at, Cell(folder / name).check())
+            found[name] = manifest.st_mtime_ns, manifest.st_ino
+        return found
+
+    def cells(self) -> list[Cell]:
+        """Every finished cell, in the order in which they were finished. A folder without a manifest is not one."""
+        known, self._known = self._known, {}
+        for name, at in self.looks().items():
+            with contextlib.suppress(RemovedError):
+                cell = known[name][1] if name in known and known[name][0] == at else Cell(self.path / "cells" / name).check()
+                self._known[name] = at, cell
         return sorted((cell for _, cell in self._known.values()), key=lambda cell: str(cell.manifest.get("created", "")))
 
     def write(
@@ -82,23 +107,25 @@ class Run:
         replace: bool = False,
     ) -> Cell:
         """Finish a cell; its half-finished state goes. One of the same key stays unless it kept less or is to be replaced."""
-        writing(lambda: (self.path / "cells").mkdir(parents=True, exist_ok=True), self.path)
-        cell = write_cell(self.path / "cells" / key, {"key": key, **manifest}, rows, series, arrays, replace=replace)
-        self._partial(key).unlink(missing_ok=True)
+        cell = write_cell(self._made_cells() / key, {"key": key, **manifest}, rows, series, arrays, replace=replace)
+        self.drop_partial(key)
         return cell
 
     def receive(self, key: str, files: dict[str, np.ndarray]) -> Cell:
         """Finish a cell that was made elsewhere, from the bytes of its files."""
-        writing(lambda: (self.path / "cells").mkdir(parents=True, exist_ok=True), self.path)
-        return receive_cell(self.path / "cells" / key, files)
+        return receive_cell(self._made_cells() / key, files)
 
     def adopt(self, cell: Cell) -> Cell:
         """Have a finished cell of another run, as it is."""
-        writing(lambda: (self.path / "cells").mkdir(parents=True, exist_ok=True), self.path)
-        return copy_cell(self.path / "cells" / str(cell.manifest["key"]), cell)
+        return copy_cell(self._made_cells() / str(cell.manifest["key"]), cell)
+
+    def _made_cells(self) -> Path:
+        cells = self._folder("cells")
+        writing(lambda: cells.mkdir(parents=True, exist_ok=True), self.path)
+        return cells
 
     def _partial(self, key: str) -> Path:
-        return self.path / "partial" / f"{key}.safetensors"
+        return self._folder("partial") / f"{key}.safetensors"
 
     def save_partial(self, key: str, cursor: dict[str, int], arrays: Arrays) -> None:
         """Keep the state of a cell that is under way; one file, put in place by a rename."""

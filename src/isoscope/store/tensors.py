@@ -1,4 +1,8 @@
-"""Arrays into a safetensors file, one after the other: no copy of all of them is ever made, as the library itself would."""
+"""Arrays into a safetensors file and out of it, one after the other: no copy of all of them is ever made.
+
+The library itself copies all of them to write, and maps a file to read it: one that shrinks, or is deleted on another machine, while it
+is mapped ends the process with a signal.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,12 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
+
+from isoscope.core.bounded import parse_json
+from isoscope.sources.arrays.safetensors import LONGEST_HEADER, TYPES, check_places, well_formed
 
 NAMES = {
     np.dtype(kind): name
@@ -27,6 +35,7 @@ NAMES = {
     )
 }
 """What the format calls a type."""
+NUMPY_TYPES = frozenset(NAMES.values())
 
 SEAL = "seal"
 """The array at the end of a file that is sealed: the SHA-256 of every byte before it."""
@@ -60,3 +69,39 @@ def write_tensors(arrays: Arrays, path: Path, metadata: Mapping[str, str] | None
             put(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         if seal:
             file.write(digest.digest())
+
+
+class TensorFile:
+    """A safetensors file that is open for reading; a ValueError where it is none."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        size = file.seek(0, 2)
+        file.seek(0)
+        length = int.from_bytes(file.read(8), "little")
+        if size < 8 or length > min(size - 8, LONGEST_HEADER):
+            raise ValueError(f"its header would have {length} bytes")
+        header: Any = parse_json(file.read(length))
+        if not isinstance(header, dict):
+            raise ValueError("its header is not a JSON object")
+        metadata = header.pop("__metadata__", None)
+        self.metadata: dict[str, Any] = metadata if isinstance(metadata, dict) else {}
+        for name, entry in header.items():
+            if not (well_formed(entry) and entry["dtype"] in NUMPY_TYPES and entry["data_offsets"][1] <= size - 8 - length):
+                raise ValueError(f"its header does not say soundly what {name!r:.80} is and where it lies")
+        check_places(header, ValueError)
+        self._entries, self._begin = header, 8 + length
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its arrays."""
+        return list(self._entries)
+
+    def read(self, name: str) -> np.ndarray:
+        """One array."""
+        entry = self._entries[name]
+        array = np.empty(entry["shape"], TYPES[entry["dtype"]])
+        self._file.seek(self._begin + entry["data_offsets"][0])
+        if array.nbytes and self._file.readinto(array.reshape(-1).view(np.uint8).data) != array.nbytes:  # type: ignore[attr-defined]
+            raise ValueError(f"it ends within {name!r:.80}")
+        return array

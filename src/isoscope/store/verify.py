@@ -14,20 +14,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from isoscope.core.bounded import parse_json, read_text, regular_size
+from isoscope.core.bounded import open_regular, parse_json, read_text, regular_size
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.parquet import opened
 from isoscope.core.site import Site
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS
+from isoscope.core.temporary import TEMPORARY, WRITER, has_ended
 from isoscope.core.version import __version__
 from isoscope.statistics.kept import from_state
 from isoscope.statistics.site_statistics import VERSION
-from isoscope.store.manifest import FILES, FORMAT, MANIFEST, ROWS, SERIES, STATISTICS, key_of, mistake_in, seal_holds
+from isoscope.store.manifest import FILES, FORMAT, MANIFEST, ROWS, SERIES, STATISTICS, file_name, is_name_of, key_of, mistake_in, seal_holds
 from isoscope.store.partial import read_cursor
+from isoscope.store.tensors import TensorFile
 from isoscope.store.writing import sha256
 
-TEMPORARY = re.compile(r"\.(.+?)\.(\d+)(\.old)?|.*\.(\d+)\.tmp")
-"""The names of what is being written: of a cell, of a cell that gives way to another, of a state."""
+ASIDE = re.compile(r"\.(?P<key>.+)\.\d+\.old")
+"""A cell that an early isoscope put aside while it put a new one in its place."""
 KINDS = {"string": ("string", "large_string"), "Int64": ("int64",), "float64": ("double",)}
 """What Arrow may call the types of the tables' columns."""
 BATCH = 4096
@@ -51,23 +53,53 @@ class Fault:
 
 def size_of(run: Path) -> int:
     """The bytes that `verify` will read."""
-    return sum(one.stat().st_size for cell in _cells(run) for one in _inside(cell) if one.is_file())
+    total = 0
+    for path in (path for cell in cells_in(run) for path in _inside(cell)):
+        with suppress(OSError):  # it is no regular file, or was deleted meanwhile
+            total += regular_size(path)
+    return total
 
 
 def verify(run: Path, progress: Callable[[int], None] = lambda size: None) -> Iterator[Fault]:
     """Everything that is wrong with a run, cell after cell, and then what lies about; `progress` is told of the bytes read."""
-    for cell in _cells(run):
-        yield from _of_cell(cell, progress)
+    for name in ("cells", "partial"):
+        if (run / name).is_symlink():
+            yield Fault(str(run / name), "link", "it is a link, which is not followed", "put the folder itself there")
+    for cell in cells_in(run):
+        yield from _of_cell_at_rest(cell, progress)
     yield from _leftovers(run)
 
 
-def _cells(run: Path) -> list[Path]:
-    folder = run / "cells"
-    return [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")] if folder.is_dir() else []
+def cells_in(run: Path) -> list[Path]:
+    """What lies in the place of cells, and is not hidden."""
+    return [path for path in _inside(run / "cells") if not path.name.startswith(".")]
 
 
-def _inside(cell: Path) -> list[Path]:
-    return sorted(cell.iterdir()) if cell.is_dir() and not cell.is_symlink() else []
+def _inside(folder: Path) -> list[Path]:
+    """What lies in a folder; nothing where it is none, is a link or was deleted."""
+    try:
+        return [] if folder.is_symlink() else sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _of_cell_at_rest(cell: Path, progress: Callable[[int], None]) -> list[Fault]:
+    """What is wrong with a cell; what was seen while it was being replaced or deleted does not count, and it is looked at again."""
+    while True:
+        before = _manifest_looks(cell)
+        found = list(_of_cell(cell, progress))
+        if not found or _manifest_looks(cell) == before:
+            return found
+        if not os.path.lexists(cell):
+            return []
+
+
+def _manifest_looks(cell: Path) -> tuple[int, ...] | None:
+    try:
+        found = os.lstat(cell / MANIFEST)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _of_cell(cell: Path, progress: Callable[[int], None]) -> Iterator[Fault]:
@@ -87,24 +119,33 @@ def _of_cell(cell: Path, progress: Callable[[int], None]) -> Iterator[Fault]:
     if manifest is None:
         return
     good = set[str]()
+    at = {name: cell / file_name(manifest, name) for name in manifest["files"]}
     for name, entry in manifest["files"].items():
-        found = _of_file(cell / name, entry, again, progress)
+        found = _of_file(at[name], entry, again, progress)
         if found is None:
             good.add(name)
         else:
             yield found
-    for name in sorted({one.name for one in _inside(cell)} - {MANIFEST, *manifest["files"]}):
-        unread = "" if name in FILES else ", and it is never read"
-        yield Fault(str(cell / name), "extra", f"the manifest does not name it{unread}", "delete it")
+    for extra in _inside(cell):
+        if extra.name != MANIFEST and extra not in at.values():
+            yield _extra(extra)
     for name in (name for name in (ROWS, SERIES) if name not in manifest["files"]):
         yield Fault(str(cell / name), "missing", "the manifest does not name it, and every cell has one", again)
     if (manifest["keep"] != "rows") != (STATISTICS in manifest["files"]):
         yield Fault(str(path), "manifest", f"it kept {manifest['keep']}, which does not go with the files that it names", again)
     for name, columns in ((ROWS, TABLE_COLUMNS), (SERIES, SERIES_COLUMNS)):
-        if name in good and (said := _schema(cell / name, columns)):
-            yield Fault(str(cell / name), "schema", said, again)
-    if STATISTICS in good and (said := _statistics(cell / STATISTICS)):
-        yield Fault(str(cell / STATISTICS), "statistics", said, again)
+        if name in good and (said := _schema(at[name], columns)):
+            yield Fault(str(at[name]), "schema", said, again)
+    if STATISTICS in good and (said := _statistics(at[STATISTICS])):
+        yield Fault(str(at[STATISTICS]), "statistics", said, again)
+
+
+def _extra(path: Path) -> Fault:
+    """A file in a cell that its manifest does not name: nothing reads it."""
+    if any(is_name_of(path.name, file) for file in FILES) and (name := re.search(WRITER, path.name)):
+        says = f"it is of the cell before or after it was replaced; {_writer(name)} was replacing it"
+        return Fault(str(path), "leftover", says, "delete it once nothing runs", wrong=False)
+    return Fault(str(path), "extra", "the manifest does not name it, and it is never read", "delete it")
 
 
 def _manifest(cell: Path, again: str) -> tuple[dict[str, Any] | None, list[Fault]]:
@@ -115,8 +156,7 @@ def _manifest(cell: Path, again: str) -> tuple[dict[str, Any] | None, list[Fault
         return Fault(str(path), kind, says, do, wrong)
 
     try:
-        regular_size(path)
-        text = read_text(path)
+        text = read_text(path, follow=False)
         found = parse_json(text)
     except (OSError, ValueError) as error:
         link = isinstance(error, OSError) and path.is_symlink()
@@ -182,7 +222,7 @@ def _schema(path: Path, columns: dict[str, str]) -> str:
     import pyarrow as pa
 
     try:
-        with opened(path) as file:
+        with open_regular(path) as raw, opened(raw) as file:
             schema = file.schema_arrow
             if absent := [name for name in columns if name not in schema.names]:
                 return f"it lacks the column {absent[0]}"
@@ -198,35 +238,35 @@ def _schema(path: Path, columns: dict[str, str]) -> str:
 
 def _statistics(path: Path) -> str:
     """What is wrong with statistics, one site at a time."""
-    from safetensors import SafetensorError, safe_open
-
     site = ""
     try:
-        with safe_open(path, framework="numpy") as file:
+        with open_regular(path) as raw:
+            file = TensorFile(raw)
             names: dict[str, list[str]] = {}
-            for name in file.keys():  # noqa: SIM118
+            for name in file.names:
                 names.setdefault(name.partition("/")[0], []).append(name)
             if not names:
                 return "it holds no site"
             for site, own in names.items():
-                state = {name.partition("/")[2]: file.get_tensor(name) for name in own}
+                state = {name.partition("/")[2]: file.read(name) for name in own}
                 from_state(Site.parse(site).kind, state)
-    except (OSError, SafetensorError, MemoryError) as error:
+    except (OSError, MemoryError) as error:
         return f"it cannot be read ({_reason(error)})"
     except (KeyError, ValueError, IndexError, TypeError, OverflowError, AssertionError, IsoscopeError) as error:
-        return f"what it holds of {site} is not what a site keeps ({_reason(error)})"
+        return f"what it holds of {site} is not what a site keeps ({_reason(error)})" if site else f"it cannot be read ({_reason(error)})"
     return ""
 
 
 def _leftovers(run: Path) -> Iterator[Fault]:
-    """What lies about beside the cells: none of it is ever read as a result."""
-    places = [run, run / "cells", run / "partial"]
-    for path in (path for place in places if place.is_dir() for path in sorted(place.iterdir())):
-        name = TEMPORARY.fullmatch(path.name)
-        if name and name[3] and not (path.parent / str(name[1])).exists():
-            yield Fault(str(path), "leftover", "it is a cell that was about to give way to a new one", f"rename it to {name[1]}")
-        elif name:
-            says = f"{_writer(int(name[2] or name[4]))} was writing it"
+    """What lies about next to the cells: none of it is ever read as a result."""
+    for path in [*sorted(run.iterdir()), *_inside(run / "cells"), *_inside(run / "partial")]:
+        if name := ASIDE.fullmatch(path.name):
+            if os.path.lexists(path.with_name(name["key"])):
+                yield Fault(str(path), "leftover", "it is a cell that gave way to a new one", "delete it", wrong=False)
+            else:
+                yield Fault(str(path), "leftover", "it is a cell that was about to give way to a new one", f"rename it to {name['key']}")
+        elif name := TEMPORARY.fullmatch(path.name):
+            says = f"{_writer(name)} was {'writing' if name['what'] == 'tmp' else 'deleting'} it"
             yield Fault(str(path), "leftover", says, "delete it once nothing runs", wrong=False)
         elif path.parent.name == "partial" and path.suffix == ".safetensors":
             yield from _partial(run, path)
@@ -234,22 +274,22 @@ def _leftovers(run: Path) -> Iterator[Fault]:
 
 def _partial(run: Path, path: Path) -> Iterator[Fault]:
     """The state of a cell that was under way."""
-    if (run / "cells" / path.stem / MANIFEST).exists():
+    if os.path.lexists(run / "cells" / path.stem / MANIFEST):
         yield Fault(str(path), "leftover", "its cell is finished", "delete it", wrong=False)
     elif (cursor := read_cursor(path)) is None:
         yield Fault(str(path), "leftover", "it is a state that cannot be read and will not be used", "delete it", wrong=False)
     else:
         yield Fault(
-            str(path), "partial", f"a cell got as far as {cursor['items']} items", "the same command goes on from there", wrong=False
+            str(path), "partial", f"a cell got as far as {cursor['items']} items", "the same command resumes from there", wrong=False
         )
 
 
-def _writer(process: int) -> str:
-    """A process by its number, and whether it still runs."""
-    with suppress(OSError, OverflowError):
-        os.kill(process, 0)
-        return f"process {process}, which may still run,"
-    return f"process {process}, which has ended,"
+def _writer(name: re.Match[str]) -> str:
+    """The process in a name, and whether it still runs."""
+    ended = has_ended(name)
+    if ended is None:
+        return f"process {name['process']} of another machine or container, or from before a restart,"
+    return f"process {name['process']}, which {'has ended' if ended else 'may still run'},"
 
 
 def _reason(error: BaseException) -> str:

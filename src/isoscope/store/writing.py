@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from isoscope.core.bounded import open_regular
 from isoscope.core.errors import IsoscopeError
 from isoscope.store.cell import Cell
 from isoscope.store.manifest import FILES, FORMAT, MANIFEST, ROWS, SERIES, STATISTICS, sealed
@@ -76,7 +77,8 @@ def copy_cell(folder: Path, cell: Cell) -> Cell:
 
     def fill(temporary: Path) -> None:
         for name, entry in cell.manifest["files"].items():
-            shutil.copyfile(cell.folder / name, temporary / name)
+            with open_regular(cell.path_of(name)) as source, (temporary / name).open("xb") as target:
+                shutil.copyfileobj(source, target, 1 << 20)
             if sha256(temporary / name) != entry.get("sha256"):
                 raise cell.damaged(name, "its hash is not that of what was written")
         shutil.copyfile(cell.folder / MANIFEST, temporary / MANIFEST)
@@ -138,7 +140,7 @@ def flush(path: Path) -> None:
 def sha256(path: Path, progress: Callable[[int], None] = lambda size: None) -> str:
     """The hash of a file, read in blocks."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         while block := file.read(1 << 20):
             digest.update(block)
             progress(len(block))

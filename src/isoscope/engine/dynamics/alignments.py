@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.engine.dynamics.suite import COSINE, RULE, Gathered, MeasuredSuite, Place, Seed, chance_levels, extreme_heads, last_cosines
-from isoscope.statistics.alignment import aligned, alignment, shuffled_labels, squared_cosines
+from isoscope.statistics.alignment import aligned, alignment, fallen, shuffled_labels, squared_cosines
 from isoscope.statistics.association import holm
 from isoscope.statistics.kernel import Floats
 from isoscope.statistics.onset import Estimate, student
@@ -86,6 +86,7 @@ def _aligned(
 ) -> Iterator[dict[str, Any]]:
     """The change of T from the first to the last step, with the verdict; and what it is with labels shuffled."""
     first, last = suite.ends
+    parts = {}
     for place, found in own.items():
         seeds = [seed for seed in suite.whole if (seed, first) in found and (seed, last) in found]
         if not seeds:
@@ -97,7 +98,10 @@ def _aligned(
             grown, excess = student(moved), student([b.mean() - null for (_, b), null in zip(ends, nulls, strict=True)])
         else:
             grown, excess = student(ends[0][1] - ends[0][0]), student(ends[0][1] - nulls[0])
-        said = aligned(adjusted[place], moved, (grown.low, grown.high), (excess.low, excess.high))
+        parts[place] = seeds, moved, grown, excess
+    fell = fallen([(grown, excess) for _, _, grown, excess in parts.values()])
+    for (place, (seeds, moved, grown, _)), down in zip(parts.items(), fell, strict=True):
+        said = aligned(adjusted[place], moved, down)
         where = {"kind": "attention", "stack": place.stack, "layer": place.layer}
         note = f"T at step {last} less T at step {first}, interval over {f'{len(seeds)} seeds' if len(seeds) > 1 else 'heads'}; "
         note += f"up in {sum(m > 0 for m in moved)} of {len(seeds)} seeds; Holm's p = {adjusted[place]:.3g}"

@@ -18,7 +18,7 @@ from isoscope.metrics import registry
 from isoscope.statistics.attention import ROW_SUMS, SEQUENCE_SUMS, AttentionCloud
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.common_basis import HeadSums
-from isoscope.statistics.groups import Groups
+from isoscope.statistics.groups import PRODUCTS, Groups
 from isoscope.statistics.heads import Heads
 from isoscope.statistics.kept import Kept, Statistics
 from isoscope.statistics.metric import Metric
@@ -119,5 +119,5 @@ def _side(heads: Heads, chosen: list[int], order: np.ndarray) -> Cloud:
     moments.n, moments.total = round(float(counts[0, :, 0].sum())), sums[0].sum(0).reshape(d)
     groups.count = counts.shape[1]
     groups.counts, groups.sums = counts[:, None, :, 0], sums.reshape(2, 1, groups.count, d)
-    groups.products = np.zeros((2, groups.count, 1, 1))
+    groups.products = np.zeros((PRODUCTS, groups.count, 1, 1))
     return Cloud(moments, groups)

@@ -70,7 +70,8 @@ def _opposite(suite: MeasuredSuite, tracks: Tracks, begins: Onsets, levels: dict
         said = ("later" if found.value > 0.5 else "earlier") if sure else "undecided"
         count = [sum(map(len, own)) for own in parts.values()]
         note = f"how often a head that ends opposite ({count[1]}) begins after one that ends the same way ({count[0]}); p = {p:.3g}"
-        where = {"stack": stack, "kind": "attention", "n": len(suite.followed), "null": 0.5}
+        seeds = sum(bool(np.isfinite(a).any() and np.isfinite(b).any()) for a, b in zip(parts[-1], parts[1], strict=True))
+        where = {"stack": stack, "kind": "attention", "n": seeds, "null": 0.5}
         yield {"metric": "opposite_later", "value": found, "note": note, "verdict": said, **where}
 
 

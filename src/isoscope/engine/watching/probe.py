@@ -45,13 +45,17 @@ class Probe:
         first = self._pass.sites is None
         device = next((parameter.device for parameter in self._pass.module.parameters()), None)
         self._pass.restart()
-        for batch in self._batches:
-            self._add(copied(batch, device))
-        sites = self._pass.sites
-        if first and sites is not None and sites.attention is not None:
-            batch = copied(self._batches[0], device)
-            self.projections = find_projections(sites, lambda: self._pass.run(batch), STACK)
-        return self._write(run, step, seed, started)
+        try:
+            for batch in self._batches:
+                self._add(copied(batch, device))
+            sites = self._pass.sites
+            if first and sites is not None and sites.attention is not None:
+                batch = copied(self._batches[0], device)
+                self.projections = find_projections(sites, lambda: self._pass.run(batch), STACK)
+            return self._write(run, step, seed, started)
+        finally:
+            if self._pass.sites is not None:
+                self._pass.sites.statistics.clear()  # nothing of a look is held until the next one, not even of one that failed
 
     def _add(self, batch: Any) -> None:
         """Run one batch; where attention was not asked for and cannot be followed, go on without it."""
@@ -82,8 +86,6 @@ class Probe:
         arrays = None if options.keep == "rows" else partial(packed, sites, sample=options.keep == "all")
         manifest = manifest_of(identity, columns, spec, options.keep, seconds=round(time.monotonic() - started, 3))
         run.write(key, manifest, rows, tidy([], SERIES_COLUMNS), arrays, replace=True)
-        if one.sites is not None:
-            one.sites.statistics.clear()  # between two looks nothing of them is held
         return rows
 
 

@@ -42,7 +42,7 @@ class WatchCallback(TrainerCallback):
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
         """Take the loss, the mean since the Trainer last said it."""
         if self.watch is not None and logs and "loss" in logs:
-            self.watch.note(state.global_step, training_loss=float(logs["loss"]))
+            self.watch.note(state.global_step, training_loss=logs["loss"])
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Measure after the last step, and close."""

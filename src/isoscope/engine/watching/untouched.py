@@ -1,9 +1,11 @@
-"""A training run is left alone: what a look at the model could move is put back as it was."""
+"""A training run is left alone: whatever a look at the model could change is put back."""
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import random
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,11 +16,18 @@ from torch import Tensor, nn
 from isoscope.core.errors import IsoscopeError
 from isoscope.engine.module_pass import evaluating
 
+OF_TORCH = frozenset(vars(nn.Module()))
+"""What torch keeps in every module: flags, hooks, parameters, buffers, modules."""
+CONTAINERS = (list, dict, set, deque)
+DATA = (Tensor, bool, int, float, complex, str, bytes, tuple, type(None), *CONTAINERS)
+"""What a forward pass may keep in an attribute and a later one read."""
+MISSING = object()
+
 
 @contextlib.contextmanager
 def untouched(module: nn.Module) -> Iterator[None]:
-    """The module evaluates within this context; after it modes, buffers and every random state are what they were."""
-    with same_chance(), _same_buffers(module), evaluating(module):
+    """The module evaluates within this context; after it modes, buffers, attributes and every random state are what they were."""
+    with same_chance(), same_state(module), evaluating(module):
         yield
 
 
@@ -41,26 +50,58 @@ def same_chance() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _same_buffers(module: nn.Module) -> Iterator[None]:
-    """Buffers hold what they held: a module may count or average its inputs even where it evaluates."""
-    held = [
-        (part, name, buffer, buffer.detach().clone())
-        for part in module.modules()
-        for name, buffer in part._buffers.items()
-        if buffer is not None
-    ]
+def same_state(module: nn.Module) -> Iterator[None]:
+    """Within this context the module computes with copies of its buffers and of its attributes; after it the originals are back.
+
+    A module may count or average its inputs, or keep a result, even where it evaluates. Writing the old values back would not do: each
+    write in place raises a tensor's version, and a backward pass that saved the tensor refuses to run. So the originals are never written.
+    Parameters are not copied.
+    """
+    parts = list({id(part): part for part in module.modules()}.values())
+    before = [(part, dict(part._buffers.items()), _attributes(part)) for part in parts]
+    copies: dict[int, Any] = {}  # two names of one tensor stay two names of one tensor
     try:
+        with torch.no_grad():
+            for part, buffers, attributes in before:
+                for name, buffer in buffers.items():
+                    part._buffers[name] = _copy(buffer, copies)
+                for name, value in attributes.items():
+                    if (own := _copy(value, copies)) is not value:
+                        vars(part)[name] = own
         yield
     finally:
-        with torch.no_grad():
-            for part, name, buffer, before in held:
+        for part, buffers, attributes in before:
+            for name in [name for name in part._buffers if name not in buffers]:
+                del part._buffers[name]
+            for name, buffer in buffers.items():
                 part._buffers[name] = buffer
-                if not _same(buffer, before):
-                    buffer.copy_(before)
+            _put_back(part, attributes)
 
 
-def _same(a: Tensor, b: Tensor) -> bool:
-    return a.shape == b.shape and a.dtype == b.dtype and bool(((a == b) | ((a != a) & (b != b))).all())  # NaN is the same as NaN
+def _attributes(part: nn.Module) -> dict[str, Any]:
+    """What a module keeps beyond what torch itself keeps in it."""
+    return {name: value for name, value in vars(part).items() if name not in OF_TORCH}
+
+
+def _copy(value: Any, copies: dict[int, Any]) -> Any:
+    """A tensor or a container of its own; anything else, and a parameter, as it is. Containers are copied, what they hold is not."""
+    is_tensor = isinstance(value, Tensor) and not isinstance(value, nn.Parameter) and not nn.parameter.is_lazy(value)
+    if not is_tensor and type(value) not in CONTAINERS:
+        return value
+    if id(value) not in copies:
+        copies[id(value)] = value.detach().clone() if is_tensor else copy.copy(value)
+    return copies[id(value)]
+
+
+def _put_back(part: nn.Module, before: dict[str, Any]) -> None:
+    """Attributes are what they were. Only data is put back: a lazy module that has become another one stays so."""
+    now = _attributes(part)
+    for name, value in now.items():
+        if name not in before and isinstance(value, DATA):
+            del vars(part)[name]
+    for name, value in before.items():
+        if now.get(name, MISSING) is not value and isinstance(value, DATA):
+            vars(part)[name] = value
 
 
 def watched(model: Any) -> tuple[nn.Module, bool]:

@@ -1,10 +1,12 @@
-"""`isoscope.watch`: the geometry of a model every so many steps of anybody's training loop, which it leaves as it is."""
+"""`isoscope.watch`: the geometry of a model every N steps of anybody's training loop, which it leaves as it is."""
 
 from __future__ import annotations
 
+import contextlib
 import time
+import traceback
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -43,7 +45,7 @@ class Watch:
         feed: `feed(module, batch)` runs a batch; by default the module is called with it.
         blocks: the paths of the model's blocks, as in `layers.*`; by default the largest repeated structure.
         limits: when to warn of collapse: `rank`, `cosine`, `entropy`.
-        options: as of `isoscope.measure` with a module: `layers`, `taps`, `sample`, `keep`, …
+        options: as of `isoscope.measure` with a module: `layers`, `channels`, `taps`, `sample`, `keep`, …
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class Watch:
         self.seconds = 0.0
         """How long all looks at the model have taken."""
         self.warnings: list[str] = []
-        """What was said of collapse."""
+        """What was reported: collapse, and looks that failed, with their tracebacks."""
         self._run, self._alarm = Run(out), Alarm(Limits.of(limits))
         self._gradients: dict[tuple[str, int], float] = {}
         self._rate: float | None = None
@@ -83,6 +85,8 @@ class Watch:
         self._measured: int | None = None
         self._written = start
         self._told: set[str] = set()
+        self._news: dict[str, str] = {}
+        self._may_raise = False
         self._hook: Any = None
         self._loggers: list[Logger] = []
         with same_chance():
@@ -102,6 +106,7 @@ class Watch:
             except BaseException:
                 self.close()
                 raise
+            self._warn()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -112,16 +117,22 @@ class Watch:
     def before_step(self, optimizer: Any = None) -> None:
         """Between the backward pass and the step of the optimiser: what is gone afterwards. `watch(optimizer=…)` sees to it."""
         self._asked = True
-        if self._due(self.at + 1):
-            self._gradients = gradient_norms(self._probe.projections)
-            self._rate = None if optimizer is None else float(optimizer.param_groups[0]["lr"])
+        with self._surviving("gradients", f"Gradients and learning rate of step {self.at + 1} were not read"):
+            if self._due(self.at + 1):
+                self._gradients = gradient_norms(self._probe.projections)
+                self._rate = None if optimizer is None else float(optimizer.param_groups[0]["lr"])
+        self._warn()
 
     def step(self, loss: float | Tensor | None = None, *, step: int | None = None) -> None:
         """A step of the optimiser was taken; `step` is its number where the loop has one."""
-        self.at = self.at + 1 if step is None else step
-        self._loss = loss.detach() if isinstance(loss, Tensor) else loss
-        if self._due(self.at):
+        due = False
+        with self._surviving("step", f"The call of step after step {self.at} was not understood"):
+            self.at = self.at + 1 if step is None else int(step)
+            self._loss = loss.detach() if isinstance(loss, Tensor) else loss
+            due = self._due(self.at)
+        if due:
             self._measure()
+        self._warn()
 
     def _due(self, step: int) -> bool:
         """Whether a multiple of `every` was reached since the last look; a loop may count by more than one."""
@@ -130,10 +141,12 @@ class Watch:
     def note(self, step: int, **numbers: float) -> None:
         """Put numbers of the training into the run and the loggers, whether the step is watched or not."""
         if self.active:
-            for name, value in numbers.items():
-                self._diary.add(step, name, float(value))
-            with same_chance():
-                self._tell(step, {f"training/{name}": float(value) for name, value in numbers.items()})
+            with self._surviving("note", f"The numbers {', '.join(numbers)} of step {step} were not kept"), same_chance():
+                values = {name: float(value) for name, value in numbers.items()}
+                for name, value in values.items():
+                    self._diary.add(step, name, value)
+                self._log(step, {f"training/{name}": value for name, value in values.items()})
+            self._warn()
 
     def results(self) -> Results:
         """What was measured so far."""
@@ -141,74 +154,92 @@ class Watch:
 
     def close(self) -> None:
         """Write what is left and let go of the model."""
+        self._may_raise = False
         if self._hook is not None:
             self._hook.remove()
             self._hook = None
-        said: dict[str, str] = {}
         if self.active:
-            self._keep_diary(said)
+            self._keep_diary()
         for logger in self._loggers:
-            logger.close()
+            with self._surviving("close", f"{type(logger).__name__} was not closed"):
+                logger.close()
         self._loggers = []
-        for what, words in said.items():
-            self._warn(what, words)
+        self._warn()
 
     def _measure(self) -> None:
-        """One watched step. Only the first may fail: later ones say so, and training goes on."""
+        """One watched step. Only the first may raise: later ones report what went wrong, and the training continues."""
         started, step = time.monotonic(), self.at
-        said: dict[str, str] = {}
-        with untouched(self.module):
-            try:
-                rows = self._probe.look(self._run, step, self.seed)
-                self._written = step
-            except (IsoscopeError, torch.OutOfMemoryError) as error:
-                if self._measured is None:
-                    raise
-                said["unmeasured"] = f"Step {step} was not measured: {error}"
-                rows = tidy([], TABLE_COLUMNS)
-            said |= self._probe.said
+        self._may_raise = self._measured is None
+        with self._surviving("look", f"The look at step {step} failed"), untouched(self.module):
+            self._look(step)
+        self._may_raise, self._measured = False, step
+        self.seconds += time.monotonic() - started
+
+    def _look(self, step: int) -> None:
+        """Measure, and hand the numbers on; if a part fails, the others are done all the same."""
+        rows = tidy([], TABLE_COLUMNS)
+        with self._surviving("look", f"Step {step} was not measured"):
+            rows = self._probe.look(self._run, step, self.seed)
+            self._written = step
+        self._news |= self._probe.said
+        with self._surviving("training", f"The numbers of the training at step {step} were not kept"):
             self._training(step)
-            self._measured = step
+        with self._surviving("alarm", f"Signs of collapse were not looked for at step {step}"):
             for one in self._alarm.see(step, rows):
                 kind = "attention" if one.kind == "entropy" else "hidden"
                 self._diary.add(step, f"collapse_{one.kind}", one.value, kind=kind, layer=one.layer, note=one.words)
-                said[one.kind] = one.words
-            self._tell(step, named_values(rows) | named_values(self._diary.at(step)))
-            self._keep_diary(said)
-        self.seconds += time.monotonic() - started
-        for what, words in said.items():
-            self._warn(what, words)
+                self._news[one.kind] = one.words
+        self._log(step, named_values(rows) | named_values(self._diary.at(step)))
+        self._keep_diary()
 
     def _training(self, step: int) -> None:
-        """What the training itself says of a step."""
-        gradients = self._gradients
-        if not self._asked and self._measured is not None:  # no optimiser was given: what gradients there are now
+        """Put what the training itself reports about a step into the diary."""
+        gradients, rate, loss = self._gradients, self._rate, self._loss
+        self._gradients, self._rate, self._loss = {}, None, None
+        if not self._asked and self._measured is not None:  # no optimiser was given: the gradients that there are now
             gradients = gradient_norms(self._probe.projections)
         for (kind, layer), value in gradients.items():
             self._diary.add(step, "gradient_norm", value, kind=kind, layer=layer, note=self._probe.projections[kind, layer][0].note)
-        if self._rate is not None:
-            self._diary.add(step, "learning_rate", self._rate)
-        if self._loss is not None:
-            self._diary.add(step, "training_loss", float(self._loss))
-        self._gradients, self._rate, self._loss = {}, None, None
+        if rate is not None:
+            self._diary.add(step, "learning_rate", rate)
+        if loss is not None:
+            self._diary.add(step, "training_loss", float(loss))
 
-    def _keep_diary(self, said: dict[str, str]) -> None:
-        """Write what training says; a full disk is no reason to stop it."""
-        try:
+    def _keep_diary(self) -> None:
+        """Write what the training reports."""
+        with self._surviving("diary", "The numbers of the training were not written"):
             self._diary.write(self._written)
-        except IsoscopeError as error:
-            said["unwritten"] = str(error)
 
-    def _tell(self, step: int, values: dict[str, float]) -> None:
+    def _log(self, step: int, values: dict[str, float]) -> None:
         for logger in self._loggers:
-            logger.log(step, values)
+            with self._surviving(f"log {type(logger).__name__}", f"{type(logger).__name__} did not take step {step}"):
+                logger.log(step, values)
 
-    def _warn(self, kind: str, words: str) -> None:
-        """Say something once."""
-        if kind not in self._told:
-            self._told.add(kind)
-            self.warnings.append(words)
-            warnings.warn(words, IsoscopeWarning, stacklevel=2)
+    @contextlib.contextmanager
+    def _surviving(self, part: str, words: str) -> Iterator[None]:
+        """Report an exception in this part of a look instead of raising it, unless it is the first look.
+
+        Whatever is not a mistake of the user's keeps its traceback: a bug must look like one, even where it may not end a training.
+        """
+        try:
+            yield
+        except Exception as error:  # not KeyboardInterrupt, not SystemExit: these are meant to end a training
+            if self._may_raise:
+                raise
+            text = f"{words}: {error}"
+            if not isinstance(error, IsoscopeError):
+                text = f"{words} ({type(error).__name__}: {error}); the training continues.\n{traceback.format_exc()}"
+            self._diary.add_failure(self.at, text)
+            self._news.setdefault(f"{part} {type(error).__name__}", text)
+
+    def _warn(self) -> None:
+        """Report what is new, each kind once. Nothing of a look is under way now, so a warning that is made an error disturbs none."""
+        news, self._news = self._news, {}
+        for kind, words in news.items():
+            if kind not in self._told:
+                self._told.add(kind)
+                self.warnings.append(words)
+                warnings.warn(words, IsoscopeWarning, stacklevel=3)
 
 
 def _hooked(optimizer: Any, before: Callable[[Any], None]) -> Any:

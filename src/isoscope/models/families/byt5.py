@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from isoscope.models.family import RANDOM, Family, Stack
-from isoscope.models.readers.text import PairReader, tokenizer
+from isoscope.models.readers.text import PairReader
+from isoscope.models.readers.tokenizer import tokenizer
 
 
 def _matches(config: Any) -> int:

@@ -8,7 +8,8 @@ import numpy as np
 
 from isoscope.models.family import RANDOM, Family, Stack
 from isoscope.models.piece import Piece, Positions
-from isoscope.models.readers.text import TextReader, tokenizer
+from isoscope.models.readers.text import TextReader
+from isoscope.models.readers.tokenizer import tokenizer
 
 
 class CanineReader(TextReader):

@@ -9,6 +9,7 @@ import torch
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.models.family import RANDOM, Family, Stack
+from isoscope.models.model_errors import whole_number
 from isoscope.models.piece import Fed, Piece, Positions
 
 if TYPE_CHECKING:
@@ -26,10 +27,11 @@ class WordReader:
 
     unit = "tokens"
     pads = True
+    special_tokens = "[CLS] … [SEP]"
 
     def __init__(self, model: LoadedModel, seq_len: int | None) -> None:
         self.model, self.tokenizer = model, model.processor
-        most = int(model.config.max_position_embeddings)
+        most = whole_number(model.config.max_position_embeddings, "max_position_embeddings", model.reference.spec)
         if seq_len is not None and not 3 <= seq_len <= most:
             raise IsoscopeError(f"{model.reference.name} takes 3 to {most} words a sequence; --seq-len was {seq_len}.")
         self.seq_len = seq_len or min(512, most)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from isoscope.models.family import RANDOM, Family, Stack
-from isoscope.models.readers.text import CausalReader, tokenizer
+from isoscope.models.readers.text import CausalReader
+from isoscope.models.readers.tokenizer import tokenizer
 
 
 def _matches(config: Any) -> int:
@@ -33,6 +34,7 @@ decoder = Family(
         "Qwen3": RANDOM,
         "Gemma": RANDOM,
         "Gemma 2": RANDOM,
+        "Gemma 3": RANDOM,
         "OLMo": RANDOM,
         "OLMo 2": RANDOM,
     },

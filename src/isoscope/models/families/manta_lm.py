@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from isoscope.models.family import RANDOM, Family, Stack
+from isoscope.models.model_errors import CANNOT_RUN, model_errors_as_user_errors
 from isoscope.models.piece import Fed, Piece, Positions
 from isoscope.models.readers.text import PairReader
 
@@ -26,7 +27,7 @@ class BlockReader(PairReader):
     def feed(self, pieces: list[Piece]) -> Fed:
         """Bytes for both stacks, and how many blocks the encoder will see."""
         ids, mask = self._padded(pieces)
-        with torch.inference_mode():
+        with torch.inference_mode(), model_errors_as_user_errors(self.model.reference, CANNOT_RUN):
             counts = self.model.base.encoder.segment(ids, mask)[1].sum(-1).tolist()
 
         def positions(stack: str, t: int) -> list[Positions]:

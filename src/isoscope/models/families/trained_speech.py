@@ -19,6 +19,7 @@ class FrameReader:
 
     unit = "frames"
     pads = False
+    special_tokens = ""
 
     def __init__(self, model: LoadedModel, seq_len: int | None) -> None:
         self.model, config = model, model.config

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from isoscope.models.family import RANDOM, Family, Stack
-from isoscope.models.readers.text import TextReader, tokenizer
+from isoscope.models.readers.text import TextReader
+from isoscope.models.readers.tokenizer import tokenizer
 
 trained_text = Family(
     name="trained_text",

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from isoscope.core.source import Clip
 from isoscope.models.family import Family, Stack
+from isoscope.models.model_errors import CANNOT_RUN, model_errors_as_user_errors, whole_number
 from isoscope.models.piece import Fed, Piece, Positions
 from isoscope.sources.speech import resampled
 
@@ -41,10 +42,11 @@ class WhisperReader:
 
     def __init__(self, model: LoadedModel, seq_len: int | None) -> None:
         self.model, config = model, model.config
-        self.rate = int(model.processor.sampling_rate)
-        self.window = config.max_source_positions * SAMPLES_A_FRAME
-        self.seq_len = config.max_source_positions
+        self.rate = whole_number(model.processor.sampling_rate, "sampling_rate", model.reference.spec)
+        self.seq_len = whole_number(config.max_source_positions, "max_source_positions", model.reference.spec)
+        self.window = self.seq_len * SAMPLES_A_FRAME
         self.prompt = PROMPTS.get(config.vocab_size, (config.decoder_start_token_id,))
+        self.special_tokens = f"decoder: {' '.join(map(str, self.prompt))} …"
 
     def pieces(self, content: Clip) -> list[Piece]:
         """Windows of at most half a minute."""
@@ -68,10 +70,12 @@ class WhisperReader:
     def feed(self, pieces: list[Piece]) -> Fed:
         """Spectrograms, and for the decoder the transcript that the model gives each window."""
         frames = 2 * self.seq_len
-        prepared = self.model.processor(
-            [piece.data for piece in pieces], sampling_rate=self.rate, return_tensors="pt", padding="max_length", max_length=self.window
-        )
-        features = prepared["input_features"][..., :frames].to(self.model.device, self.model.base.dtype)
+        with model_errors_as_user_errors(self.model.reference, CANNOT_RUN):
+            prepared = self.model.processor(
+                [piece.data for piece in pieces], sampling_rate=self.rate, return_tensors="pt", padding="max_length", max_length=self.window
+            )
+            spectra = prepared["input_features"]
+        features = spectra[..., :frames].to(self.model.device, self.model.base.dtype)
         # One window at a time, so that what is heard does not depend on what else is in the batch.
         heard = [self._transcript(features[row : row + 1]) for row in range(len(pieces))]
         width = max(len(ids) for ids in heard)
@@ -94,12 +98,11 @@ class WhisperReader:
 
     def _transcript(self, features: Tensor) -> np.ndarray:
         """The prompt and the likeliest token after it, again and again, until the model ends."""
-        whole, ids = self.model.whole, list(self.prompt)
-        head = whole.get_output_embeddings()
+        ids, head = list(self.prompt), self.model.output_embedding
         if head is None:  # weights without the output table can hear but not say
             return np.array(ids, dtype=np.int64)
         limit = min(MOST_TOKENS, self.model.config.max_target_positions) - len(ids)
-        with torch.inference_mode():
+        with torch.inference_mode(), model_errors_as_user_errors(self.model.reference, CANNOT_RUN):
             encoded, past = self.model.base.encoder(features), None
             for _ in range(limit):
                 step = torch.tensor([ids if past is None else ids[-1:]], device=features.device)

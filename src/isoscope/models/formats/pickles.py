@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,24 +15,59 @@ if TYPE_CHECKING:
 
 MEMBERS = 1 << 18
 """Storages of a checkpoint."""
+END, LOCATOR, END64 = struct.Struct("<4s4HLLH"), struct.Struct("<4sLQL"), struct.Struct("<4sQ2H2L4Q")
+"""The last records of an archive: its end, and before it, in archives of 64 bits, where the long form of that lies, and the long form."""
 SHARED = 8
 """Times the size of a file that its tensors may have together: some share their numbers with others."""
 
 
+def is_archive(path: Path) -> bool:
+    """Whether torch will read a file as an archive: it looks at the first bytes and nothing else."""
+    with path.open("rb") as opened:
+        return opened.read(4) == b"PK\3\4"
+
+
 def check_archive(path: Path) -> None:
     """Refuse an archive that is compressed or claims more bytes than it has; torch.save writes neither. Other files are left to torch."""
-    if not zipfile.is_zipfile(path):
+    if not is_archive(path):
         return
     size = path.stat().st_size
+    foreign = IsoscopeError(f"{path} is an archive that torch.save did not write, and was not opened. Ask for safetensors.")
+    if not _has_one_directory(path, size):
+        raise foreign
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
     except (zipfile.BadZipFile, ValueError, OverflowError, NotImplementedError, IndexError, OSError) as error:
         raise IsoscopeError(f"{path} is damaged or is not a file of torch.save; copy or download it again.") from error
     if len(members) > MEMBERS or any(one.compress_type != zipfile.ZIP_STORED for one in members):
-        raise IsoscopeError(f"{path} is an archive that torch.save did not write, and was not opened. Ask for safetensors.")
+        raise foreign
     if sum(max(one.file_size, one.compress_size) for one in members) > size:
         raise IsoscopeError(f"{path} claims to hold more than its {size:,} bytes, and was not opened; copy or download it again.")
+
+
+def _has_one_directory(path: Path, size: int) -> bool:
+    """Whether every reader finds the same directory: at the end, without a comment, and right before the records that point to it.
+
+    Readers differ in how they look for it behind a comment, in which of two sizes they believe, and in where they count places from.
+    So what `zipfile` has checked might not be what torch opens.
+    """
+    with path.open("rb") as opened:
+        opened.seek(max(0, size - END.size - LOCATOR.size - END64.size))
+        tail = opened.read()
+    if len(tail) < END.size:
+        return False
+    mark, *_, length, start, comment = END.unpack(tail[-END.size :])
+    end = size - END.size
+    if mark != b"PK\5\6" or comment:
+        return False
+    if tail[-END.size - LOCATOR.size :].startswith(b"PK\6\7"):
+        end = size - END.size - LOCATOR.size - END64.size
+        _, _, place, _ = LOCATOR.unpack(tail[END64.size : END64.size + LOCATOR.size])
+        mark, *_, length, start = END64.unpack(tail[: END64.size])
+        if mark != b"PK\6\6" or place != end:
+            return False
+    return bool(start + length == end)
 
 
 def check_tensors(path: Path, tensors: Iterable[Tensor]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import zipfile
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.models.formats.pickles import check_archive, check_tensors
+from isoscope.models.formats.pickles import check_archive, check_tensors, is_archive
 from isoscope.models.formats.weights import weights_in
 
 NESTED = ("state_dict", "model_state_dict", "model", "module")
@@ -70,7 +69,7 @@ def unpickle(path: Path) -> Any:
     check_archive(path)
     try:
         # Mapped where the format allows: what is not used is not read.
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=is_archive(path))
     except pickle.UnpicklingError as error:
         raise IsoscopeError(f"{path} holds a pickle that is more than weights; it was not opened. Ask for safetensors.") from error
     except Exception as error:  # of rubbish, the reader stumbles wherever it is led

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from isoscope.models.model_errors import CANNOT_RUN, model_errors_as_user_errors, whole_number
 from isoscope.models.piece import Fed, Piece, Positions
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def image_processor(folder: Any, config: Any, source: dict[str, Any]) -> Any:
     if (Path(folder) / "preprocessor_config.json").is_file():
         return AutoImageProcessor.from_pretrained(folder, **source)
     side = getattr(config, "image_size", None) or SIDE
-    return PlainProcessor(int(side[0] if isinstance(side, list | tuple) else side))
+    return PlainProcessor(whole_number(side[0] if isinstance(side, list | tuple) and side else side, "image_size", folder))
 
 
 class PlainProcessor:
@@ -55,14 +56,16 @@ class ImageReader:
 
     unit = "images"
     pads = True
+    special_tokens = ""
 
     def __init__(self, model: LoadedModel, seq_len: int | None, special: Callable[[int], int] = lambda t: 0) -> None:
         self.model, self.special, self.seq_len = model, special, 1
 
     def pieces(self, content: Any) -> list[Piece]:
         """The image as pixels."""
-        pixels = np.asarray(self.model.processor(images=content, return_tensors="np")["pixel_values"][0], dtype=np.float32)
-        return [Piece(pixels, 1)]
+        with model_errors_as_user_errors(self.model.reference, CANNOT_RUN):
+            pixels = self.model.processor(images=content, return_tensors="np")["pixel_values"][0]
+        return [Piece(np.asarray(pixels, dtype=np.float32), 1)]
 
     def probe(self, count: int, size: int) -> list[Piece]:
         """Images of noise."""

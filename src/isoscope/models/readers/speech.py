@@ -11,6 +11,7 @@ import torch
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.source import Clip
+from isoscope.models.model_errors import CANNOT_RUN, model_errors_as_user_errors, whole_number
 from isoscope.models.piece import Fed, Piece, Positions
 from isoscope.sources.speech import resampled
 
@@ -36,10 +37,11 @@ class WaveReader:
 
     unit = "frames"
     pads = False
+    special_tokens = ""
 
     def __init__(self, model: LoadedModel, seq_len: int | None) -> None:
         self.model = model
-        self.rate = int(getattr(model.processor, "sampling_rate", RATE) or RATE)
+        self.rate = whole_number(getattr(model.processor, "sampling_rate", None) or RATE, "sampling_rate", model.reference.spec)
         self.longest = SECONDS * self.rate
         self.seq_len = seq_len or self._frames(self.longest)
         if seq_len is not None:
@@ -51,7 +53,9 @@ class WaveReader:
         return range(self._shortest(), self.longest + 1, max(step // 4, 1))
 
     def _frames(self, samples: int) -> int:
-        return int(self.model.base._get_feat_extract_output_lengths(torch.tensor(samples)))
+        with model_errors_as_user_errors(self.model.reference, CANNOT_RUN):
+            found = self.model.base._get_feat_extract_output_lengths(torch.tensor(samples))
+        return int(found)
 
     def _shortest(self) -> int:
         """The fewest samples that give a frame."""
@@ -83,8 +87,10 @@ class WaveReader:
         """Samples as the feature extractor leaves them: every frame counts."""
         if len({len(piece.data) for piece in pieces}) > 1:
             raise IsoscopeError("Windows of different lengths cannot share a batch.")
-        prepared = self.model.processor([piece.data for piece in pieces], sampling_rate=self.rate, return_tensors="pt")
-        values = prepared["input_values"].to(self.model.device, self.model.base.dtype)
+        with model_errors_as_user_errors(self.model.reference, CANNOT_RUN):
+            prepared = self.model.processor([piece.data for piece in pieces], sampling_rate=self.rate, return_tensors="pt")
+            samples = prepared["input_values"]
+        values = samples.to(self.model.device, self.model.base.dtype)
         return Fed(
             {"input_values": values},
             lambda stack, t: [Positions(np.zeros(t, dtype=bool), start=piece.start) for piece in pieces],

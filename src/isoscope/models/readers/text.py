@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 
 from isoscope.core.errors import IsoscopeError
+from isoscope.models.model_errors import CANNOT_RUN, model_errors_as_user_errors
 from isoscope.models.piece import Fed, Piece, Positions
+from isoscope.models.readers.tokenizer import show_around, token_names, tokens_around
 
 if TYPE_CHECKING:
     from isoscope.models.load import LoadedModel
@@ -20,25 +22,20 @@ FEW_SYMBOLS = 1024
 """A vocabulary below this is one of characters, bytes, residues or atoms."""
 
 
-def tokenizer(folder: Any, config: Any, source: dict[str, Any]) -> Any:
-    """The tokenizer beside the weights."""
-    from transformers import AutoTokenizer
-
-    found = AutoTokenizer.from_pretrained(folder, **source)
-    if len(found) <= len(found.all_special_ids):  # transformers makes an empty one where the files are missing
-        raise IsoscopeError(f"{folder} has no tokenizer: put tokenizer.json (or vocab.txt, tokenizer.model, …) beside its weights.")
-    return found
-
-
 def longest(model: LoadedModel) -> int | None:
     """The longest sequence a model takes, where it says so."""
-    limits = [int(model.processor.model_max_length)]
-    positions = getattr(model.config, "max_position_embeddings", None) or getattr(model.config, "n_positions", None)
+    limits = [_number(model.processor.model_max_length) or 0]
+    positions = _number(getattr(model.config, "max_position_embeddings", None)) or _number(getattr(model.config, "n_positions", None))
     if positions and positions > 0:
         # RoBERTa and its kin count positions from the one after the padding's.
         offset = getattr(_embeddings(model.base), "padding_idx", None) if _counts_past_padding(model.base) else None
-        limits.append(int(positions) - (offset + 1 if offset is not None else 0))
+        limits.append(positions - (offset + 1 if offset is not None else 0))
     return min((limit for limit in limits if 0 < limit < 1_000_000), default=None)  # 0, or 10³⁰ in many tokenizers, stand for none
+
+
+def _number(value: Any) -> int | None:
+    """A whole number that a configuration gives; None where it gives none, or something else."""
+    return int(value) if isinstance(value, int | float) and value == value and abs(value) != float("inf") else None
 
 
 def _embeddings(base: Any) -> Any:
@@ -64,7 +61,19 @@ class TextReader:
 
     def pieces(self, content: Any) -> list[Piece]:
         """At most `seq_len` consecutive tokens a sequence; each gets the special tokens that the model expects around it."""
-        return encode(self.tokenizer, content, self.seq_len)
+        with model_errors_as_user_errors(self.model.reference, CANNOT_RUN):
+            return encode(self.tokenizer, content, self.seq_len)
+
+    @cached_property
+    def special_tokens(self) -> str:
+        """The special tokens that are fed around each sequence, by name."""
+        return show_around(*self._around)
+
+    @cached_property
+    def _around(self) -> tuple[list[str], list[str]]:
+        with model_errors_as_user_errors(self.model.reference, CANNOT_RUN):
+            before, after = tokens_around(self.tokenizer)
+        return token_names(self.tokenizer, before), token_names(self.tokenizer, after)
 
     def probe(self, count: int, size: int) -> list[Piece]:
         """Sequences of one token, again and again."""
@@ -94,8 +103,8 @@ class TextReader:
     @cached_property
     def _padding(self) -> int:
         for token in (self.tokenizer.pad_token_id, getattr(self.model.config, "pad_token_id", None)):
-            if token is not None:
-                return int(token)
+            if (number := _number(token)) is not None:
+                return number
         return 0
 
 
@@ -109,19 +118,35 @@ class CausalReader(TextReader):
 class PairReader(TextReader):
     """Sequences for an encoder; its decoder is fed the same ones, behind its start token. Encoders without a decoder are fed alone."""
 
+    @cached_property
+    def special_tokens(self) -> str:
+        """The special tokens that are fed to each of the two."""
+        before, after = self._around
+        if not self._has_decoder:
+            return show_around(before, after)
+        shifted = show_around(token_names(self.tokenizer, [self._start]) + before, after[:-1])
+        return f"encoder: {show_around(before, after)}; decoder: {shifted}"
+
+    @cached_property
+    def _has_decoder(self) -> bool:
+        return "decoder" in self.model.family.stacks(self.model.base)
+
     def _arguments(self, ids: Tensor, mask: Tensor) -> dict[str, Any]:
         arguments = {"input_ids": ids, "attention_mask": mask}
-        if "decoder" not in self.model.family.stacks(self.model.base):
+        if not self._has_decoder:
             return arguments
+        if not 0 <= self._start < 2**63:
+            raise IsoscopeError(
+                f"{self.model.reference.spec} cannot be run: its decoder starts with token {self._start}; correct its config.json."
+            )
         shifted = torch.cat([torch.full_like(ids[:, :1], self._start), ids[:, :-1]], dim=1)
         return arguments | {"decoder_input_ids": shifted, "decoder_attention_mask": mask, "use_cache": False}
 
     @cached_property
     def _start(self) -> int:
         for name in ("decoder_start_token_id", "pad_token_id", "bos_token_id"):
-            token = getattr(self.model.config, name, None)
-            if token is not None:
-                return int(token)
+            if (token := _number(getattr(self.model.config, name, None))) is not None:
+                return token
         return 0
 
     def _positions(self, pieces: list[Piece], stack: str, t: int) -> list[Positions]:
@@ -153,6 +178,8 @@ def encode(tokenizer: Any, text: str, seq_len: int) -> list[Piece]:
     controls = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
     sequences, start = [], 0
     for ids, mask in pairs:
+        if not all(isinstance(token, int) for token in ids):
+            raise IsoscopeError("Its tokenizer has no id for a part of the text; give it a token for what it does not know (unk_token).")
         array = np.asarray(ids, dtype=np.int64)
         special = np.asarray(mask, dtype=bool) | np.isin(array, list(controls))
         if len(array) and not special.all():

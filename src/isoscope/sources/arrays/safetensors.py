@@ -64,7 +64,7 @@ def read_header(path: Path) -> tuple[dict[str, Any], int]:
     return header, 8 + length
 
 
-def check_places(header: dict[str, Any], broken: Callable[[str], IsoscopeError]) -> None:
+def check_places(header: dict[str, Any], broken: Callable[[str], Exception]) -> None:
     """Refuse tensors that lie over each other: each takes its own part of the file, as the format demands."""
     at = 0
     for name, entry in sorted(header.items(), key=lambda one: one[1]["data_offsets"]):

@@ -22,5 +22,5 @@ FAR = 2.0
 )
 def averages_outside_the_isotropic_range(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The mean over layers beside the null of one pair, as published; beside that of an average every number is far outside."""
-    cases = {name: Case(mean_of(estimates(rows)), (FAR * one_pair(int(rows["d"].max())),)) for name, rows in cosines(table).items()}
+    cases = {name: Case(mean_of(estimates(rows)), (FAR * one_pair(int(rows["d"].max())),)) for name, rows in cosines(table, series).items()}
     return judged(cases, measure="the mean cosine over layers (twice the 95th percentile of one isotropic pair being the null)")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
-from isoscope.statistics.block_evidence import block_rows
-from isoscope.statistics.deciding import Case
-from isoscope.statistics.evidence import estimates
+from isoscope.statistics.block_evidence import draws
+from isoscope.statistics.deciding import Case, weakest
+from isoscope.statistics.onset import Estimate, student
 from isoscope.statistics.verdicts import on_blocks
 
 
@@ -19,7 +21,17 @@ from isoscope.statistics.verdicts import on_blocks
     needs="the experiment on an untrained block: `isoscope block --out RUN`",
 )
 def block_raises_cosine(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
-    """The least of output minus input cosine over the grid of norms, over draws."""
-    found = block_rows(table, "least_cosine_gain")
-    cases = {name: Case(estimates(rows)[0], (0.0,)) for name, rows in found.items() if rows["value"].notna().all()}
+    """Output minus input cosine at each norm of the grid, with Student's interval over draws; the least over the norms."""
+    enters, leaves = (draws(series, "block_cosine", layer) for layer in (0, 1))
+    gains = {name: (leaves[name] - enters[name]).dropna(axis=1, how="all") for name in leaves if name in enters}
+    cases = {
+        name: Case(weakest([at_norm(values, str(norm)) for norm, values in gain.items()]), (0.0,))
+        for name, gain in gains.items()
+        if gain.size
+    }
     return on_blocks(cases, measure="the least gain in cosine over all norms of the bias")
+
+
+def at_norm(gains: pd.Series, norm: str) -> Estimate:
+    """The mean gain over draws at one norm of the bias."""
+    return replace(student(gains), note=f"at N = {norm}, over {gains.notna().sum()} draws")

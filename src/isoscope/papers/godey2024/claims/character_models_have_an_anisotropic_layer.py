@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
-from isoscope.statistics.deciding import Case, strongest
-from isoscope.statistics.evidence import cosines, estimates, thresholds
+from isoscope.statistics.deciding import Case
+from isoscope.statistics.evidence import cosines, highest, thresholds
 from isoscope.statistics.verdicts import judged
 
 
@@ -19,5 +19,5 @@ from isoscope.statistics.verdicts import judged
 )
 def character_models_have_an_anisotropic_layer(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The greatest cosine over the layers of each model, held against all three thresholds."""
-    cases = {name: Case(strongest(estimates(rows)), thresholds(rows)) for name, rows in cosines(table, ["character"]).items()}
+    cases = {name: Case(highest(rows), thresholds(rows)) for name, rows in cosines(table, series, ["character"]).items()}
     return judged(cases, measure="the greatest cosine over the layers", unit="character-level model")

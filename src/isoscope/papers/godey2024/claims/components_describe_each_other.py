@@ -22,9 +22,5 @@ HALF, FIRST = 0.5, 2
 def components_describe_each_other(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The part of ‖K̄‖² in the components of queries and of ‖Q̄‖² in those of keys, at the last step; the weaker of the two."""
     keys, queries = parts_along(table, series, "query", ["key"], FIRST), parts_along(table, series, "key", ["query"], FIRST)
-    cases = {
-        name: Case(weakest([over_seeds(side[name]["value"], side[name]["seed"]) for side in (keys, queries)]), (HALF,))
-        for name in keys
-        if name in queries
-    }
+    cases = {name: Case(weakest([over_seeds(side[name]) for side in (keys, queries)]), (HALF,)) for name in keys if name in queries}
     return judged(cases, measure="the part of one's drift in the other's components, whichever is less,", unit="suite")

@@ -20,5 +20,5 @@ from isoscope.statistics.verdicts import judged
 def dot_product_grows(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The mean over heads of |⟨Q̄, K̄⟩|, last step less first, in logit units."""
     found = ends(table, "qk_dot", kind="attention", size=True)
-    cases = {name: Case(over_seeds(rows["last"] - rows["first"], rows["seed"]), (0.0,)) for name, rows in found.items()}
+    cases = {name: Case(over_seeds(rows, rows["last"] - rows["first"]), (0.0,)) for name, rows in found.items()}
     return judged(cases, measure="the change of |⟨Q̄, K̄⟩|", unit="suite")

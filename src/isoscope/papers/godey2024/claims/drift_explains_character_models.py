@@ -16,5 +16,5 @@ from isoscope.statistics.drift_claims import pooled
     needs="three character-level models with twelve layers or more: `isoscope measure CANINE-S CHARACTERBERT BYT5 --out RUN`",
 )
 def drift_explains_character_models(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
-    """Spearman's ρ of first differences, random effects over models."""
+    """Spearman's ρ of first differences, Student's interval over models."""
     return pooled(table, "character", without=["CANINE-c", "MANTa-base"])

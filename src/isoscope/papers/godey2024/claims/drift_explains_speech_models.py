@@ -16,5 +16,5 @@ from isoscope.statistics.drift_claims import pooled
     needs="three speech models with twelve layers or more: `isoscope measure WAV2VEC WHISPER … --data CLIPS --out RUN`",
 )
 def drift_explains_speech_models(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
-    """Spearman's ρ of first differences, random effects over models."""
+    """Spearman's ρ of first differences, Student's interval over models."""
     return pooled(table, "speech", without=["HuBERT", "Whisper-base"])

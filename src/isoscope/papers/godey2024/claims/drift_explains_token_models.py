@@ -16,5 +16,5 @@ from isoscope.statistics.drift_claims import pooled
     needs="three models of subwords with twelve layers or more: `isoscope measure BERT ROBERTA T5 --out RUN`",
 )
 def drift_explains_token_models(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
-    """Spearman's ρ of first differences, random effects over models."""
+    """Spearman's ρ of first differences, Student's interval over models."""
     return pooled(table, "token", without=["GPT-2"])

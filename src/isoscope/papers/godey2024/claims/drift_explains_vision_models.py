@@ -16,5 +16,5 @@ from isoscope.statistics.drift_claims import pooled
     needs="three vision Transformers with twelve layers or more: `isoscope measure VIT BEIT DEIT --data IMAGES --out RUN`",
 )
 def drift_explains_vision_models(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
-    """Spearman's ρ of first differences, random effects over models."""
+    """Spearman's ρ of first differences, Student's interval over models."""
     return pooled(table, "vision")

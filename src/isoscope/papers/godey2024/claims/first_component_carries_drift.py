@@ -22,5 +22,5 @@ HALF = 0.5
 def first_component_carries_drift(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The part of ‖Q̄‖² and ‖K̄‖² along the first component of the union of queries and keys, at the last step."""
     found = parts_along(table, series, "union", ["query", "key"], 1)
-    cases = {name: Case(over_seeds(rows["value"], rows["seed"]), (HALF,)) for name, rows in found.items()}
+    cases = {name: Case(over_seeds(rows), (HALF,)) for name, rows in found.items()}
     return judged(cases, measure="the part of the drift along the first component", unit="suite")

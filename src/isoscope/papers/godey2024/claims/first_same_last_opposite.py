@@ -22,6 +22,6 @@ def first_same_last_opposite(table: pd.DataFrame, series: pd.DataFrame) -> Verdi
     """The mean cos(Q̄, K̄) of the first third of layers, and minus that of the last third: the weaker of the two."""
     cases = {}
     for name, rows in at_end(table, "qk_cosine").items():
-        first, last = (over_seeds(part["value"], part["seed"]) for part in thirds(rows))
+        first, last = (over_seeds(part) for part in thirds(rows))
         cases[name] = Case(weakest([first, shifted(last, 0.0, scale=-1)]), (0.0,))
     return judged(cases, measure="cos(Q̄, K̄) of the first third of layers, or minus that of the last, whichever is less,")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
-from isoscope.statistics.deciding import Case, strongest
-from isoscope.statistics.evidence import cosines, estimates, thresholds
+from isoscope.statistics.deciding import Case
+from isoscope.statistics.evidence import cosines, highest, thresholds
 from isoscope.statistics.verdicts import judged_each
 
 
@@ -19,6 +19,6 @@ from isoscope.statistics.verdicts import judged_each
 )
 def mit_is_isotropic(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The greatest cosine over the layers, below all three thresholds."""
-    found = cosines(table, ["vision"], named="MiT")
-    cases = {name: Case(strongest(estimates(rows)), thresholds(rows)) for name, rows in found.items()}
+    found = cosines(table, series, ["vision"], named="MiT")
+    cases = {name: Case(highest(rows), thresholds(rows)) for name, rows in found.items()}
     return judged_each(cases, ["MiT"], measure="the greatest cosine over the layers", above=False)

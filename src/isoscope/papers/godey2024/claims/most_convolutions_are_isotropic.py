@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
-from isoscope.statistics.deciding import Case, most, strongest
-from isoscope.statistics.evidence import cosines, estimates, thresholds
+from isoscope.statistics.deciding import Case, most
+from isoscope.statistics.evidence import cosines, highest, thresholds
 from isoscope.statistics.verdicts import both, judged
 
 MEASURE = "the greatest cosine over the layers"
@@ -21,9 +21,7 @@ MEASURE = "the greatest cosine over the layers"
 )
 def most_convolutions_are_isotropic(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """Below all three thresholds, by the cosine itself and by the cosine less the null of its site."""
-    found = cosines(table, ["convolution"])
-    readings = [
-        {name: Case(strongest(estimates(rows, less=less)), thresholds(rows)) for name, rows in found.items()} for less in (None, "null")
-    ]
+    found = cosines(table, series, ["convolution"])
+    readings = [{name: Case(highest(rows, less=less), thresholds(rows)) for name, rows in found.items()} for less in (None, "null")]
     plain, beyond = (judged(cases, most, measure=MEASURE, above=False, unit="network") for cases in readings)
     return both(plain, beyond, "whether the cosine of independent rectified features (1/π) is taken off")

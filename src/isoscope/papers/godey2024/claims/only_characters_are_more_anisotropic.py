@@ -7,7 +7,7 @@ import pandas as pd
 from isoscope.core.claim import Verdict, claim
 from isoscope.statistics.deciding import between_groups
 from isoscope.statistics.evidence import cosines, is_named
-from isoscope.statistics.verdicts import compared
+from isoscope.statistics.verdicts import at_equal_n, compared
 
 PURE, MIXED = ("ByT5", "CANINE-c", "MANTa"), ("CharacterBERT", "CANINE-s")
 
@@ -21,8 +21,10 @@ PURE, MIXED = ("ByT5", "CANINE-c", "MANTa"), ("CharacterBERT", "CANINE-s")
 )
 def only_characters_are_more_anisotropic(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The mean cosine over layers, one group of models less the other."""
-    means = {name: float(rows["value"].mean()) for name, rows in cosines(table, ["character"]).items()}
+    found = cosines(table, series, ["character"])
+    means = {name: float(rows["value"].mean()) for name, rows in found.items()}
     ones, others = ({name: x for name, x in means.items() if any(is_named(name, one) for one in group)} for group in (PURE, MIXED))
     effect = between_groups(list(ones.values()), list(others.values()))
     names = ("models of characters or bytes alone", "others")
-    return compared(ones, others, effect, measure="the mean cosine over layers", names=names)
+    verdict = compared(ones, others, effect, measure="the mean cosine over layers", names=names)
+    return at_equal_n(verdict, pd.concat([found[name] for name in (*ones, *others)])) if verdict.findings else verdict

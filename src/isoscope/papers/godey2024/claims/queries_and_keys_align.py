@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from isoscope.core.claim import Finding, Outcome, Verdict, claim
-from isoscope.statistics.alignment import aligned
+from isoscope.core.claim import Finding, Verdict, claim
+from isoscope.statistics.alignment import aligned, fallen
 from isoscope.statistics.association import holm
 from isoscope.statistics.suite_evidence import derived, over_seeds
 from isoscope.statistics.verdicts import over
@@ -26,16 +26,19 @@ def queries_and_keys_align(table: pd.DataFrame, series: pd.DataFrame) -> Verdict
     whole = {name: tests[name][tests[name]["layer"].isna()].sort_values("step") for name in found if name in tests}
     p = {name: float(rows["value"].iloc[-1]) if len(rows) else np.nan for name, rows in whole.items()}
     adjusted = dict(zip(p, holm(np.array(list(p.values()), dtype=float)), strict=True))
-    findings = []
+    parts = {}
     for name, rows in found.items():
         first, last = (rows[rows["step"].eq(step)] for step in (rows["step"].min(), rows["step"].max()))
-        excess = over_seeds(last["value"] - last["null"], last["seed"], "layers")
+        excess = over_seeds(last, last["value"] - last["null"])
         before, after = (part["value"].groupby(part["seed"].fillna(-1)).mean() for part in (first, last))
         moved = (after - before).dropna()
         both = last.merge(first, on=["seed", "layer"], suffixes=("", "_first"))
-        change = over_seeds(both["value"] - both["value_first"], both["seed"], "layers")
-        said = aligned(float(adjusted.get(name, np.nan)), list(moved), (change.low, change.high), (excess.low, excess.high))
-        word: Outcome = "holds" if said == "holds" else "fails" if said == "fails" else "undecided"
+        change = over_seeds(both, both["value"] - both["value_first"])
+        parts[name] = last, moved, change, excess
+    fell = fallen([(change, excess) for _, _, change, excess in parts.values()])
+    findings = []
+    for (name, (last, moved, _, excess)), down in zip(parts.items(), fell, strict=True):
+        word = aligned(float(adjusted.get(name, np.nan)), list(moved), down)
         control = f", {shuffled[name]['value'].mean():.2g} with labels shuffled" if name in shuffled else ""
         text = f"T {last['value'].mean():.2g} beside {last['null'].mean():.2g} of other heads{control}; up in {int((moved > 0).sum())} of "
         text += f"{len(moved)} seeds, p = {adjusted.get(name, np.nan):.2g}, {excess.note}"

@@ -22,7 +22,7 @@ FALL = -0.1
 def resnet50_falls_with_depth(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The mean cosine of the last third of layers less that of the first."""
     cases = {}
-    for name, rows in cosines(table, ["convolution"], named="ResNet-50").items():
+    for name, rows in cosines(table, series, ["convolution"], named="ResNet-50").items():
         first, last = (mean_of(estimates(part)) for part in thirds(rows))
         cases[name] = Case(apart(last, first), (FALL,))
     return judged_each(cases, ["ResNet-50"], measure="the cosine of the last third of layers less that of the first", above=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
-from isoscope.statistics.deciding import Case, strongest
-from isoscope.statistics.evidence import cosines, estimates, thresholds
+from isoscope.statistics.deciding import Case
+from isoscope.statistics.evidence import cosines, highest, thresholds
 from isoscope.statistics.verdicts import both, judged_each
 
 
@@ -19,9 +19,7 @@ from isoscope.statistics.verdicts import both, judged_each
 )
 def resnet50_is_anisotropic(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """Above all three thresholds, by the cosine itself and by the cosine less the null of its site."""
-    found = cosines(table, ["convolution"], named="ResNet-50")
-    readings = [
-        {name: Case(strongest(estimates(rows, less=less)), thresholds(rows)) for name, rows in found.items()} for less in (None, "null")
-    ]
+    found = cosines(table, series, ["convolution"], named="ResNet-50")
+    readings = [{name: Case(highest(rows, less=less), thresholds(rows)) for name, rows in found.items()} for less in (None, "null")]
     plain, beyond = (judged_each(cases, ["ResNet-50"], measure="the greatest cosine over the layers") for cases in readings)
     return both(plain, beyond, "whether the cosine of independent rectified features (1/π) is taken off")

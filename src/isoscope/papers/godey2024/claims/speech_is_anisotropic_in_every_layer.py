@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
-from isoscope.statistics.deciding import Case, weakest
-from isoscope.statistics.evidence import cosines, estimates
+from isoscope.statistics.deciding import Case
+from isoscope.statistics.evidence import cosines, lowest
 from isoscope.statistics.verdicts import judged
 
 LEVEL = 0.2
@@ -21,5 +21,5 @@ LEVEL = 0.2
 )
 def speech_is_anisotropic_in_every_layer(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The least cosine over the layers of each model."""
-    cases = {name: Case(weakest(estimates(rows)), (LEVEL,)) for name, rows in cosines(table, ["speech"]).items()}
+    cases = {name: Case(lowest(rows), (LEVEL,)) for name, rows in cosines(table, series, ["speech"]).items()}
     return judged(cases, measure="the least cosine over the layers", unit="speech model")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
-from isoscope.statistics.deciding import Case, strongest
-from isoscope.statistics.evidence import cosines, estimates, is_named
+from isoscope.statistics.deciding import Case
+from isoscope.statistics.evidence import cosines, highest, is_named
 from isoscope.statistics.verdicts import judged_each
 
 EXTREME = 0.8
@@ -22,7 +22,7 @@ WANTED = ("ByT5", "T5")
 )
 def t5_decoders_are_extreme(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The greatest cosine over the layers of the decoder."""
-    named = {name: rows for name, rows in cosines(table).items() if any(is_named(name, one) for one in WANTED)}
+    named = {name: rows for name, rows in cosines(table, series).items() if any(is_named(name, one) for one in WANTED)}
     decoders = {name: rows[rows["stack"].eq("decoder")] for name, rows in named.items()}
-    cases = {name: Case(strongest(estimates(rows)), (EXTREME,)) for name, rows in decoders.items() if len(rows)}
+    cases = {name: Case(highest(rows), (EXTREME,)) for name, rows in decoders.items() if len(rows)}
     return judged_each(cases, WANTED, measure="the greatest cosine over the decoder's layers")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
-from isoscope.statistics.deciding import Case, strongest
-from isoscope.statistics.evidence import cosines, estimates
+from isoscope.statistics.deciding import Case
+from isoscope.statistics.evidence import cosines, highest
 from isoscope.statistics.verdicts import judged_each
 
 LOW = 0.2
@@ -21,5 +21,5 @@ LOW = 0.2
 )
 def vit_is_low(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The greatest cosine over the layers."""
-    cases = {name: Case(strongest(estimates(rows)), (LOW,)) for name, rows in cosines(table, ["vision"], named="ViT").items()}
+    cases = {name: Case(highest(rows), (LOW,)) for name, rows in cosines(table, series, ["vision"], named="ViT").items()}
     return judged_each(cases, ["ViT"], measure="the greatest cosine over the layers", above=False)

@@ -7,7 +7,7 @@ import pandas as pd
 from isoscope.core.claim import Verdict, claim
 from isoscope.statistics.deciding import between_groups
 from isoscope.statistics.shape_claims import profiles
-from isoscope.statistics.verdicts import compared
+from isoscope.statistics.verdicts import at_equal_n, compared
 
 
 @claim(
@@ -19,9 +19,11 @@ from isoscope.statistics.verdicts import compared
 )
 def decoders_rise_above_encoders(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """B under all tokens: exact permutation over models."""
-    decoders, encoders = (
-        {name: float(rows.loc[rows["policy"].eq("all"), "value"].mean()) for name, (rows, _) in profiles(table, ("bell",), stack).items()}
+    found = [
+        {name: rows[rows["policy"].eq("all")] for name, (rows, _) in profiles(table, ("bell",), stack).items()}
         for stack in ("decoder", "encoder")
-    )
+    ]
+    decoders, encoders = ({name: float(rows["value"].mean()) for name, rows in own.items()} for own in found)
     effect = between_groups(list(decoders.values()), list(encoders.values()))
-    return compared(decoders, encoders, effect, measure="B under all tokens", names=("decoders", "encoders"))
+    verdict = compared(decoders, encoders, effect, measure="B under all tokens", names=("decoders", "encoders"))
+    return at_equal_n(verdict, pd.concat([rows for own in found for rows in own.values()])) if verdict.findings else verdict

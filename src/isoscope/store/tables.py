@@ -1,0 +1,123 @@
+"""What the tables of a cell may hold. They are checked once, where a file of somebody else's enters: whoever reads them later need not ask.
+
+Values may be missing or infinite, and metrics, kinds and settings may be those of another version or of a plug-in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from isoscope.core.bounded import parse_json
+from isoscope.core.site import KINDS
+
+GIVEN = ("model", "metric", "name", "policy", "kind")
+"""Columns that every row has a value in."""
+COUNTS = {"step": 1 << 53, "seed": 1 << 63, "layer": 1 << 20, "head": 1 << 20, "n": 1 << 53, "d": 1 << 40}
+"""Columns that count, from 0 on, and what they stay below."""
+EMBEDDINGS = ("input_embedding", "output_embedding")
+"""Sites that have a stack but no layer."""
+LAYERED = frozenset(
+    (
+        "attention_entropy",
+        "attention_entropy_normalised",
+        "attention_max",
+        "attention_median",
+        "attention_min",
+        "attention_sequence_max",
+        "attention_sequence_min",
+        "between_cosine",
+        "centred_cosine",
+        "cluster_isoscore",
+        "cluster_share",
+        "cosine_sd",
+        "drift_norm",
+        "drift_ratio",
+        "drift_sharpening",
+        "effective_rank",
+        "gride",
+        "hubness",
+        "isoscore",
+        "isotropy_score",
+        "levina_bickel",
+        "local_isoscore",
+        "local_isoscore_excess",
+        "local_share",
+        "local_share_excess",
+        "matrix_entropy",
+        "mean_cosine",
+        "mean_norm",
+        "participation_ratio",
+        "partition_isotropy",
+        "qk_cosine",
+        "qk_dot",
+        "rankme",
+        "score_offset",
+        "score_row_sd",
+        "score_sd",
+        "sink_mass",
+        "sink_mass_top",
+        "sink_rate",
+        "spectral_decay",
+        "stable_rank",
+        "top3_dimension_share",
+        "top_dimension_share",
+        "top_share",
+        "top_share_linear",
+        "top_share_norm_null",
+        "two_nn",
+        "two_nn_batches",
+        "two_nn_mle",
+        "two_nn_razzhigaev",
+        "within_cosine",
+    )
+)
+"""Metrics of one layer, each in some number of dimensions; others may be of a whole stack."""
+TEXTS = ("note", "verdict", "objective", "data", "policy", "unit", "dtype", "architecture", "cell", "isoscope")
+"""Settings that are text, where a row has them."""
+
+
+def mistake_in_table(table: pa.Table) -> str:
+    """What no measurement writes into a table of rows or of series, in words; nothing where all is well."""
+    columns = set(table.column_names)
+    for name in GIVEN:
+        if name in columns and table[name].null_count:
+            return f"a row has no {name}"
+    for name, most in COUNTS.items():
+        if name in columns and table[name].null_count < len(table):
+            ends = pc.min_max(table[name]).as_py()
+            if ends["min"] < 0 or ends["max"] >= most:
+                return f"a row has the {name} {ends['min'] if ends['min'] < 0 else ends['max']}"
+    at_a_site = _is_in(table["kind"], KINDS)
+    if pc.any(pc.and_(at_a_site, pc.is_null(table["stack"]))).as_py():
+        return "a row has no stack"
+    if "metric" not in columns or not len(table):
+        return ""
+    # Rows of other kinds (isotropic clouds, the untrained block, those of plug-ins) are of no layer of a model.
+    in_a_layer = pc.and_(at_a_site, pc.invert(_is_in(table["kind"], EMBEDDINGS)))
+    of_layers = pc.and_(in_a_layer, _is_in(table["metric"], LAYERED))
+    for name, least in (("layer", 0), ("d", 1)):
+        lacking = pc.fill_null(pc.less(table[name], least), True)
+        if (where := pc.index(pc.and_(of_layers, lacking), True).as_py()) >= 0:
+            return f"a row of {table['metric'][where].as_py()} has the {name} {table[name][where].as_py()}"
+    return next((said for text in pc.unique(table["spec"]).to_pylist() if (said := _mistake_in_settings(text))), "")
+
+
+def _is_in(column: Any, names: Collection[str]) -> Any:
+    return pc.is_in(column, pa.array(names, pa.large_string()))
+
+
+def _mistake_in_settings(text: str | None) -> str:
+    if text is None:
+        return ""
+    try:
+        found = parse_json(text)
+    except ValueError as error:
+        return f"the settings of a row are no JSON: {error}"
+    if not isinstance(found, dict):
+        return "the settings of a row are no object"
+    wrong = [name for name in TEXTS if not isinstance(found.get(name), str | None)]
+    return f"the {wrong[0]} of a row is {found[wrong[0]]!r:.40}" if wrong else ""

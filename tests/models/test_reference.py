@@ -1,0 +1,37 @@
+"""What identifies a model: the names and the contents of its files, and nothing else."""
+
+import shutil
+
+import pytest
+
+from isoscope.models.reference import resolve
+
+
+def weights_of(folder, more):
+    for name, content in more.items():
+        (folder / name).write_bytes(content)
+    return resolve(str(folder)).weights
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"zoo.model": b"1", "zoo.txt": b"2"}, {"zoo.model": b"1zoo.txt2"}),
+        ({"zoo.model": b"", "zoo.txt": b"2"}, {"zoo.model": b"zoo.txt2"}),
+        ({"zoo.txt": b"12"}, {"zoo.txt1.txt": b"2"}),
+        ({"zoo.model": b"12", "zoo.txt": b"3"}, {"zoo.model": b"1", "zoo.txt": b"23"}),
+        ({"zoo.model": b"1"}, {"zoo.txt": b"1"}),
+    ],
+    ids=["two files in one", "an empty file", "a longer name", "a byte moved", "another name"],
+)
+def test_different_folders_have_different_hashes(small_models, tmp_path, one, other):
+    """Names and contents run together are the same bytes in the first two."""
+    folders = [shutil.copytree(small_models("bert"), tmp_path / name / "bert") for name in ("one", "other")]
+    assert resolve(str(folders[0])).weights == resolve(str(folders[1])).weights
+    assert weights_of(folders[0], one) != weights_of(folders[1], other)
+
+
+def test_the_untrained_twin_is_another_model_for_every_seed(small_models):
+    folder = str(small_models("bert"))
+    found = [resolve(folder), resolve(f"untrained:{folder}"), resolve(f"untrained:{folder}", seed=1)]
+    assert len({one.weights for one in found}) == 3

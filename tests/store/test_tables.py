@@ -1,0 +1,71 @@
+"""What a table of a cell may hold: everything that a measurement writes, and nothing that would surprise its readers."""
+
+import pandas as pd
+import pytest
+
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.metrics import registry
+from isoscope.statistics.metric import Metric
+from isoscope.store.cell import as_arrow
+from isoscope.store.tables import LAYERED, mistake_in_table
+
+ROW = {"model": "m", "stack": "encoder", "kind": "hidden", "layer": 3, "policy": "all", "metric": "mean_cosine", "value": 0.1, "d": 8}
+
+
+def said(**changed):
+    return mistake_in_table(as_arrow(tidy([ROW, ROW | changed], TABLE_COLUMNS), TABLE_COLUMNS))
+
+
+def test_metrics_of_a_layer_are_those_of_the_registry():
+    assert {entry.name for entry in registry if isinstance(entry, Metric)} == LAYERED
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"value": float("nan")},
+        {"value": float("inf"), "low": float("-inf")},
+        {"metric": "bell", "layer": None, "d": None},
+        {"metric": "of another version", "kind": "elsewhere", "layer": None, "d": None},
+        {"kind": "input_embedding", "layer": None},
+        {"kind": "isotropic", "stack": None, "layer": None},
+        {"spec": None, "n": None, "step": None, "seed": None, "head": None, "modality": None, "family": None, "revision": None},
+        {"spec": '{"note": "n < d", "new": [1, {"a": 2}]}'},
+        {"seed": 1 << 40, "step": 1 << 40, "n": 0},
+    ],
+)
+def test_what_measurements_write(changed):
+    assert said(**changed) == ""
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"kind": None}, "a row has no kind"),
+        ({"stack": None}, "a row has no stack"),
+        ({"layer": -1}, "a row has the layer -1"),
+        ({"layer": 1 << 20}, "a row has the layer 1048576"),
+        ({"head": -5}, "a row has the head -5"),
+        ({"step": 1 << 53}, "a row has the step 9007199254740992"),
+        ({"n": -2}, "a row has the n -2"),
+        ({"layer": None}, "a row of mean_cosine has the layer None"),
+        ({"d": 0}, "a row of mean_cosine has the d 0"),
+        ({"spec": "[1]"}, "the settings of a row are no object"),
+        ({"spec": "{"}, "the settings of a row are no JSON: "),
+        ({"spec": '{"verdict": 3}'}, "the verdict of a row is 3"),
+    ],
+)
+def test_what_no_measurement_writes(changed, words):
+    assert said(**changed).startswith(words)
+
+
+def test_series():
+    point = {"model": "m", "stack": "encoder", "kind": "hidden", "layer": 3, "policy": "all", "name": "spectrum", "x": 1.0, "y": 2.0}
+
+    def checked(**changed):
+        return mistake_in_table(as_arrow(pd.concat([tidy([point | changed], SERIES_COLUMNS)]), SERIES_COLUMNS))
+
+    assert checked() == checked(y=float("nan"), layer=None) == ""
+    assert checked(name=None) == "a row has no name"
+    assert checked(layer=-3) == "a row has the layer -3"
