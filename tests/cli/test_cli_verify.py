@@ -191,13 +191,6 @@ def test_what_killed_processes_left_is_said_and_is_not_wrong(copy):
     assert said.endswith("2 cells: all as written.\n")
 
 
-def test_a_cell_that_was_put_aside_and_not_replaced_is_to_be_put_back(copy):
-    run, cell = copy
-    cell.rename(cell.with_name(f".{cell.name}.99999999.old"))
-    assert found(run) == [(f".{cell.name}.99999999.old", "leftover")]
-    assert f"rename it to {cell.name}." in isoscope("verify", run).out
-
-
 def test_what_it_says_to_do_mends_the_run(copy, good_run, bert, gpt2, paragraphs):
     run, cell = copy
     raw = bytearray((cell / "statistics.safetensors").read_bytes())

@@ -19,7 +19,7 @@ KEY = key_of(IDENTITY)
 def numbers(version: int, count: int = 3) -> pd.DataFrame:
     """Rows that say which version of a cell they are of, as many as the version tells."""
     where = {"stack": "encoder", "kind": "hidden", "policy": "all", "metric": "mean_norm"}
-    return tidy([COLUMNS | where | {"layer": i, "value": float(version)} for i in range(count + version)], TABLE_COLUMNS)
+    return tidy([COLUMNS | where | {"layer": i, "value": float(version), "d": 4} for i in range(count + version)], TABLE_COLUMNS)
 
 
 def write_version(run: Run, version: int, *, replace: bool = True) -> None:
@@ -27,9 +27,9 @@ def write_version(run: Run, version: int, *, replace: bool = True) -> None:
     point = {name: COLUMNS[name] for name in ("model", "revision", "step", "seed", "modality", "family")}
     curve = point | {"stack": "encoder", "kind": "hidden", "layer": 0, "policy": "all", "name": "spectrum"}
     series = tidy([curve | {"x": float(i), "y": float(version), "weight": 1.0} for i in range(2 + version)], SERIES_COLUMNS)
-    arrays = {"encoder.hidden.0/x": np.full(5, float(version))}
+    sites = {Site("encoder", "hidden", 0): site(np.full((2, 3, 4), float(version)), np.ones((2, 3), bool))}
     manifest = manifest_of(IDENTITY, COLUMNS, {"version": version}, "all")
-    run.write(KEY, manifest, numbers(version), series, arrays.items, replace=replace)
+    run.write(KEY, manifest, numbers(version), series, pack(sites).items, replace=replace)
 
 
 def write_measured(path, model: str, seed: int) -> Run:

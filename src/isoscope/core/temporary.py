@@ -6,19 +6,23 @@ all of these, and only where they are those of this process can it be known that
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
 import secrets
+import shutil
 import socket
 import sys
+import tempfile
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
 WRITER = r"(?P<machine>[0-9a-f]{8})-(?P<process>[0-9]{1,10})-[0-9a-f]{8}"
 """A writer in a file's name: its machine, its process, and letters by chance."""
-TEMPORARY = re.compile(rf"\.(?P<name>.+)\.{WRITER}\.(?P<what>tmp|gone)", re.ASCII)
-"""What is being written, or being deleted."""
+TEMPORARY = re.compile(rf"\.(?P<name>.+)\.{WRITER}\.tmp", re.ASCII)
+"""What is being written, or being deleted, out of sight."""
 DAY = 86400.0
 """Seconds after which what a process elsewhere was writing counts as abandoned; a write takes seconds, of large cells minutes."""
 
@@ -38,9 +42,9 @@ def new_writer() -> str:
     return f"{this_machine()}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
-def temporary_for(path: Path, *, what: str = "tmp") -> Path:
+def temporary_for(path: Path) -> Path:
     """A name next to a file or folder under which it can be written, or deleted, out of sight."""
-    return path.with_name(f".{path.name}.{new_writer()}.{what}")
+    return path.with_name(f".{path.name}.{new_writer()}.tmp")
 
 
 def has_ended(name: re.Match[str]) -> bool | None:
@@ -56,11 +60,30 @@ def has_ended(name: re.Match[str]) -> bool | None:
     return False
 
 
-def is_abandoned(path: Path, name: re.Match[str], now: float) -> bool:
-    """Whether nobody is writing here any more: the process has ended, or is elsewhere and wrote nothing for a day.
+def abandoned_in(folder: Path) -> Iterator[tuple[Path, re.Match[str]]]:
+    """What lies in a folder because its writer was killed, with its name taken apart."""
+    names = [(path, name) for path in sorted(folder.iterdir()) if (name := TEMPORARY.fullmatch(path.name))]
+    if not names:
+        return
+    with tempfile.TemporaryFile(dir=folder) as file:
+        now = os.fstat(file.fileno()).st_mtime  # the clock of the file system, which may differ from that of this machine
+    for path, name in names:
+        with contextlib.suppress(FileNotFoundError):  # another process clears up too
+            if is_abandoned(path, name, now):
+                yield path, name
 
-    `now` is the time of the file system, which may differ from that of this machine.
-    """
+
+def delete_whatever(path: Path) -> None:
+    """Delete a file, a link or a folder, as far as that is possible."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def is_abandoned(path: Path, name: re.Match[str], now: float) -> bool:
+    """Whether nobody is writing here any more: the process has ended, or is elsewhere and wrote nothing for a day."""
     if (ended := has_ended(name)) is not None:
         return ended
     inside = list(os.scandir(path)) if path.is_dir() and not path.is_symlink() else []

@@ -14,7 +14,7 @@ from isoscope.core.bounded import open_regular, parse_json, read_json
 from isoscope.core.errors import IsoscopeError
 from isoscope.models.audit import Seen
 from isoscope.models.suite import Checkpoint, Suite
-from isoscope.store.writing import flush, writing
+from isoscope.store.writing import flush, write_whole, writing
 
 AUDIT = "audit.json"
 JOURNAL = "audit.jsonl"
@@ -89,26 +89,21 @@ class Ledger:
         line = f"\n{json.dumps(said, ensure_ascii=False)}\n".encode()  # begins a line of its own, should the last have no end
 
         def act() -> None:
+            is_new = not os.path.lexists(self.journal)
             handle = os.open(self.journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
             try:
                 os.write(handle, line)
+                os.fsync(handle)
             finally:
                 os.close(handle)
+            if is_new:
+                flush(self.run)
 
         writing(act, self.run)
 
     def _write(self, found: dict[str, Any]) -> None:
-        temporary = self.path.with_suffix(f".{os.getpid()}.tmp")
-
-        def act() -> None:
-            temporary.write_text(json.dumps(found, indent=1, ensure_ascii=False), "utf-8", "backslashreplace")
-            flush(temporary)
-            temporary.replace(self.path)
-
-        try:
-            writing(act, self.run)
-        finally:
-            temporary.unlink(missing_ok=True)
+        text = json.dumps(found, indent=1, ensure_ascii=False)
+        write_whole(self.path, lambda temporary: temporary.write_text(text, "utf-8", "backslashreplace"))
 
     def _entry(self, suite: Suite, one: Seen | Checkpoint) -> dict[str, Any] | None:
         found: dict[str, Any] | None = self.read()["suites"].get(suite.name, {}).get("checkpoints", {}).get(_place(one))

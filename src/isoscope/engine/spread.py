@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 import warnings
 from collections.abc import Iterable, Iterator
@@ -156,16 +155,7 @@ class Spread:
         if self.run.cell(one.key, self.options.keep) is None:
             merge_shards(self.run, one.key, cells, keep=self.options.keep)
         for cell in cells:
-            shutil.rmtree(_aside(cell.folder), ignore_errors=True)
-
-
-def _aside(folder: Path) -> Path:
-    """A folder out of sight, so that nobody reads one that is half deleted."""
-    hidden = folder.with_name(f".{folder.name}.old")
-    try:
-        return folder.rename(hidden)
-    except OSError:  # another driver was faster
-        return hidden
+            self.parts.remove(cell)
 
 
 def open_spread(

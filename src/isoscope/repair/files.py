@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from isoscope.core.bounded import parse_json
+from isoscope.core.temporary import temporary_for
 from isoscope.core.version import __version__
 from isoscope.repair.errors import RepairError
 
@@ -39,7 +39,7 @@ def write(fitted: Repair, path: Path) -> None:
     if hasattr(fitted, "feature_names_in_"):
         metadata["feature_names"] = json.dumps(list(fitted.feature_names_in_))
     arrays = {name: np.array(getattr(fitted, name), order="C") for name in fitted._arrays}
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = temporary_for(path)
     try:
         save_file(arrays, temporary, metadata=metadata)
         temporary.replace(path)

@@ -115,6 +115,11 @@ def is_name_of(name: str, file: str) -> bool:
     return name == file or re.fullmatch(rf"{stem}\.{WRITER}\.{suffix}", name, re.ASCII) is not None
 
 
+def is_file_of_a_cell(name: str) -> bool:
+    """Whether a name in a cell's folder is one under which isoscope writes rows, series or statistics."""
+    return any(is_name_of(name, file) for file in FILES)
+
+
 def sealed(manifest: dict[str, Any]) -> str:
     """A manifest as it is written: its last field is a hash of all the others."""
     fields = {name: value for name, value in manifest.items() if name != "seal"}

@@ -12,11 +12,12 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core.errors import IsoscopeError
+from isoscope.store.abandoned import clear_abandoned
 from isoscope.store.cell import Cell, RemovedError
 from isoscope.store.manifest import MANIFEST
 from isoscope.store.partial import read_partial, write_partial
 from isoscope.store.tensors import Arrays
-from isoscope.store.writing import copy_cell, flush, receive_cell, write_cell, writing
+from isoscope.store.writing import copy_cell, delete_cell, make_folders, receive_cell, write_cell, write_whole, writing
 
 
 class Run:
@@ -40,12 +41,12 @@ class Run:
 
     def prepare(self) -> None:
         """Have the folder, and know that it can be written to, before hours of work depend on it."""
-        cells = self._folder("cells")
-        self._folder("partial")
+        cells, partial = self._made_folder("cells"), self._folder("partial")
 
         def act() -> None:
-            cells.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=cells).close()
+            for folder in (cells, partial, self.path):
+                clear_abandoned(folder)
 
         writing(act, self.path)
 
@@ -107,41 +108,36 @@ class Run:
         replace: bool = False,
     ) -> Cell:
         """Finish a cell; its half-finished state goes. One of the same key stays unless it kept less or is to be replaced."""
-        cell = write_cell(self._made_cells() / key, {"key": key, **manifest}, rows, series, arrays, replace=replace)
+        cell = write_cell(self._made_folder("cells") / key, {"key": key, **manifest}, rows, series, arrays, replace=replace)
         self.drop_partial(key)
         return cell
 
     def receive(self, key: str, files: dict[str, np.ndarray]) -> Cell:
         """Finish a cell that was made elsewhere, from the bytes of its files."""
-        return receive_cell(self._made_cells() / key, files)
+        return receive_cell(self._made_folder("cells") / key, files)
 
     def adopt(self, cell: Cell) -> Cell:
         """Have a finished cell of another run, as it is."""
-        return copy_cell(self._made_cells() / str(cell.manifest["key"]), cell)
+        return copy_cell(self._made_folder("cells") / str(cell.manifest["key"]), cell)
 
-    def _made_cells(self) -> Path:
-        cells = self._folder("cells")
-        writing(lambda: cells.mkdir(parents=True, exist_ok=True), self.path)
-        return cells
+    def _made_folder(self, name: str) -> Path:
+        """A folder of the run, which is made and on the disk."""
+        folder = self._folder(name)
+        if not folder.is_dir():
+            writing(lambda: make_folders(folder), self.path)
+        return folder
+
+    def remove(self, cell: Cell) -> None:
+        """Have a cell no more."""
+        delete_cell(cell.folder)
 
     def _partial(self, key: str) -> Path:
         return self._folder("partial") / f"{key}.safetensors"
 
     def save_partial(self, key: str, cursor: dict[str, int], arrays: Arrays) -> None:
         """Keep the state of a cell that is under way; one file, put in place by a rename."""
-        path = self._partial(key)
-        temporary = path.with_suffix(f".{os.getpid()}.tmp")
-
-        def act() -> None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_partial(temporary, cursor, arrays)
-            flush(temporary)
-            temporary.replace(path)
-
-        try:
-            writing(act, self.path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        self._made_folder("partial")
+        write_whole(self._partial(key), lambda temporary: write_partial(temporary, cursor, arrays))
 
     def load_partial(self, key: str) -> tuple[dict[str, int], dict[str, np.ndarray]] | None:
         """The state of a cell that was under way; None where there is none or it cannot be read."""

@@ -23,13 +23,12 @@ from isoscope.core.temporary import TEMPORARY, WRITER, has_ended
 from isoscope.core.version import __version__
 from isoscope.statistics.kept import from_state
 from isoscope.statistics.site_statistics import VERSION
-from isoscope.store.manifest import FILES, FORMAT, MANIFEST, ROWS, SERIES, STATISTICS, file_name, is_name_of, key_of, mistake_in, seal_holds
+from isoscope.store.abandoned import is_whole_cell
+from isoscope.store.manifest import FORMAT, MANIFEST, ROWS, SERIES, STATISTICS, file_name, is_file_of_a_cell, key_of, mistake_in, seal_holds
 from isoscope.store.partial import read_cursor
 from isoscope.store.tensors import TensorFile
 from isoscope.store.writing import sha256
 
-ASIDE = re.compile(r"\.(?P<key>.+)\.\d+\.old")
-"""A cell that an early isoscope put aside while it put a new one in its place."""
 KINDS = {"string": ("string", "large_string"), "Int64": ("int64",), "float64": ("double",)}
 """What Arrow may call the types of the tables' columns."""
 BATCH = 4096
@@ -128,7 +127,7 @@ def _of_cell(cell: Path, progress: Callable[[int], None]) -> Iterator[Fault]:
             yield found
     for extra in _inside(cell):
         if extra.name != MANIFEST and extra not in at.values():
-            yield _extra(extra)
+            yield _extra(extra, manifest)
     for name in (name for name in (ROWS, SERIES) if name not in manifest["files"]):
         yield Fault(str(cell / name), "missing", "the manifest does not name it, and every cell has one", again)
     if (manifest["keep"] != "rows") != (STATISTICS in manifest["files"]):
@@ -140,10 +139,14 @@ def _of_cell(cell: Path, progress: Callable[[int], None]) -> Iterator[Fault]:
         yield Fault(str(at[STATISTICS]), "statistics", said, again)
 
 
-def _extra(path: Path) -> Fault:
+def _extra(path: Path, manifest: dict[str, Any]) -> Fault:
     """A file in a cell that its manifest does not name: nothing reads it."""
-    if any(is_name_of(path.name, file) for file in FILES) and (name := re.search(WRITER, path.name)):
+    says = ""
+    if is_file_of_a_cell(path.name) and (name := re.search(WRITER, path.name)):
         says = f"it is of the cell before or after it was replaced; {_writer(name)} was replacing it"
+    elif path.name in manifest["files"]:
+        says = "it is of the cell before it was replaced"
+    if says:
         return Fault(str(path), "leftover", says, "delete it once nothing runs", wrong=False)
     return Fault(str(path), "extra", "the manifest does not name it, and it is never read", "delete it")
 
@@ -260,16 +263,18 @@ def _statistics(path: Path) -> str:
 def _leftovers(run: Path) -> Iterator[Fault]:
     """What lies about next to the cells: none of it is ever read as a result."""
     for path in [*sorted(run.iterdir()), *_inside(run / "cells"), *_inside(run / "partial")]:
-        if name := ASIDE.fullmatch(path.name):
-            if os.path.lexists(path.with_name(name["key"])):
-                yield Fault(str(path), "leftover", "it is a cell that gave way to a new one", "delete it", wrong=False)
-            else:
-                yield Fault(str(path), "leftover", "it is a cell that was about to give way to a new one", f"rename it to {name['key']}")
-        elif name := TEMPORARY.fullmatch(path.name):
-            says = f"{_writer(name)} was {'writing' if name['what'] == 'tmp' else 'deleting'} it"
-            yield Fault(str(path), "leftover", says, "delete it once nothing runs", wrong=False)
+        if name := TEMPORARY.fullmatch(path.name):
+            yield _left_by_a_writer(path, name)
         elif path.parent.name == "partial" and path.suffix == ".safetensors":
             yield from _partial(run, path)
+
+
+def _left_by_a_writer(path: Path, name: re.Match[str]) -> Fault:
+    """What a process was writing or deleting: no advice may cost the only copy of a cell."""
+    says = f"{_writer(name)} was writing it"
+    if not os.path.lexists(path.with_name(name["name"])) and is_whole_cell(path, name["name"]):
+        return Fault(str(path), "leftover", f"{says}, and it is whole", f"rename it to {name['name']} once nothing runs", wrong=False)
+    return Fault(str(path), "leftover", says, "delete it once nothing runs", wrong=False)
 
 
 def _partial(run: Path, path: Path) -> Iterator[Fault]:

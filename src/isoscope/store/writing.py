@@ -1,4 +1,4 @@
-"""A cell is put in place whole or not at all: filled under another name, flushed, and renamed."""
+"""A cell is there whole or not at all: its files are written under other names, flushed, and shown by one rename."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +18,9 @@ import pandas as pd
 
 from isoscope.core.bounded import open_regular
 from isoscope.core.errors import IsoscopeError
-from isoscope.store.cell import Cell
-from isoscope.store.manifest import FILES, FORMAT, MANIFEST, ROWS, SERIES, STATISTICS, sealed
+from isoscope.core.temporary import WRITER, is_abandoned, new_writer, temporary_for
+from isoscope.store.cell import Cell, RemovedError
+from isoscope.store.manifest import AT, FILES, FORMAT, MANIFEST, ROWS, SERIES, STATISTICS, file_name, is_file_of_a_cell, sealed
 from isoscope.store.tensors import Arrays, write_tensors
 
 
@@ -56,34 +58,34 @@ def write_cell(
     *,
     replace: bool = False,
 ) -> Cell:
-    """Write a cell under another name, its manifest last, and rename it: it is there whole or not at all.
+    """Write a cell: it is there whole or not at all.
 
-    A cell that is there already stays, unless it kept less or is to be replaced; then it stays until the new one is on the disk.
+    A cell that is there already stays, unless it kept less or is to be replaced.
     """
 
-    def fill(temporary: Path) -> None:
+    def fill(temporary: Path) -> dict[str, Any]:
         rows.to_parquet(temporary / ROWS, index=False)
         series.to_parquet(temporary / SERIES, index=False)
         if arrays is not None:
             write_tensors(arrays, temporary / STATISTICS)
         files = {path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)} for path in sorted(temporary.iterdir())}
-        (temporary / MANIFEST).write_text(sealed({"format": FORMAT, **manifest, "files": files}), "utf-8")
+        return {"format": FORMAT, **manifest, "files": files}
 
     return _put(folder, fill, manifest["keep"], replace=replace)
 
 
 def copy_cell(folder: Path, cell: Cell) -> Cell:
-    """The same cell in another run; what is not as it was written is not copied."""
+    """Copy a cell into another run. A file that is not as it was written is not copied."""
 
-    def fill(temporary: Path) -> None:
+    def copy_files(temporary: Path) -> dict[str, Any]:
         for name, entry in cell.manifest["files"].items():
-            with open_regular(cell.path_of(name)) as source, (temporary / name).open("xb") as target:
+            with open_regular(cell.path_of(name)) as source, (temporary / name).open("wb") as target:
                 shutil.copyfileobj(source, target, 1 << 20)
             if sha256(temporary / name) != entry.get("sha256"):
                 raise cell.damaged(name, "its hash is not that of what was written")
-        shutil.copyfile(cell.folder / MANIFEST, temporary / MANIFEST)
+        return cell.manifest
 
-    return _put(folder, fill, cell.manifest["keep"])
+    return _put(folder, lambda temporary: cell.read_consistently(lambda: copy_files(temporary)), cell.manifest["keep"])
 
 
 def receive_cell(folder: Path, files: dict[str, np.ndarray]) -> Cell:
@@ -93,39 +95,153 @@ def receive_cell(folder: Path, files: dict[str, np.ndarray]) -> Cell:
         if name not in FILES or name not in files or hashlib.sha256(files[name].data).hexdigest() != entry["sha256"]:
             raise IsoscopeError(f"{name} of {folder.name} was damaged on its way; run the same command again.")
 
-    def fill(temporary: Path) -> None:
-        for name in (*manifest["files"], MANIFEST):
+    def fill(temporary: Path) -> dict[str, Any]:
+        for name in manifest["files"]:
             (temporary / name).write_bytes(files[name].data)
+        return dict(manifest)
 
     return _put(folder, fill, manifest["keep"])
 
 
-def _put(folder: Path, fill: Callable[[Path], None], keep: str, *, replace: bool = False) -> Cell:
-    """Have a folder filled under another name and rename it."""
-    temporary, aside = (folder.with_name(f".{folder.name}.{os.getpid()}{end}") for end in ("", ".old"))
+def delete_cell(folder: Path) -> None:
+    """Delete a cell; it is renamed first, so that nobody reads one that is half deleted."""
+    hidden = temporary_for(folder)
 
     def act() -> None:
-        shutil.rmtree(temporary, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # another process was faster
+            folder.rename(hidden)
+            (hidden / MANIFEST).unlink(missing_ok=True)  # so that what is left of it is never taken for a whole cell
+            shutil.rmtree(hidden, ignore_errors=True)
+
+    writing(act, folder.parent)
+
+
+def _put(folder: Path, fill: Callable[[Path], dict[str, Any]], keep: str, *, replace: bool = False) -> Cell:
+    """Write a cell's files out of sight, then show them with one rename.
+
+    `fill` writes the files into a folder and returns the manifest.
+    """
+    if not replace and _keeps(folder, keep):
+        return Cell(folder)
+    temporary = temporary_for(folder)
+
+    def act() -> None:
         temporary.mkdir(parents=True)
-        fill(temporary)
+        manifest = fill(temporary)
         for path in temporary.iterdir():
             flush(path)
-        if folder.exists() and (replace or not ((folder / MANIFEST).exists() and Cell(folder).keeps(keep))):
-            with contextlib.suppress(FileNotFoundError):  # another process may be replacing it too
-                folder.rename(aside)
-        try:
-            temporary.rename(folder)
-        except OSError:
-            if not (folder / MANIFEST).exists():  # another process may have finished the same cell first
-                raise
-        flush(folder.parent)
+        if _show_new_cell(temporary, folder, manifest) or (not replace and _keeps(folder, keep)):
+            return
+        _replace_cell(temporary, folder, manifest)
 
     try:
         writing(act, folder.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-        shutil.rmtree(aside, ignore_errors=True)
     return Cell(folder)
+
+
+def _keeps(folder: Path, keep: str) -> bool:
+    """Whether there is a finished cell that kept as much."""
+    return os.path.lexists(folder / MANIFEST) and Cell(folder).keeps(keep)
+
+
+def _show_new_cell(temporary: Path, folder: Path, manifest: dict[str, Any]) -> bool:
+    """Rename a whole folder to that of the cell; False where there is one already."""
+    _write_manifest(temporary, manifest, {})
+    try:
+        temporary.rename(folder)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            return False
+        raise
+    flush(folder.parent)
+    return True
+
+
+def _replace_cell(temporary: Path, folder: Path, manifest: dict[str, Any]) -> None:
+    """Put new files next to the old ones, under names that nobody else uses, and then show them all by renaming the manifest.
+
+    At every instant the manifest in the folder names files that are there and whole: those of the old cell, then those of the new.
+    The old files are deleted only when the new manifest is on the disk.
+    """
+    writer = new_writer()
+    names = {file: "{0}.{2}.{1}".format(*file.split(".", 1), writer) for file in manifest["files"]}
+    _write_manifest(temporary, manifest, names)
+    try:
+        for file, name in names.items():
+            (temporary / file).rename(folder / name)
+        flush(folder)
+        before = set[str]()
+        with contextlib.suppress(IsoscopeError):  # a damaged manifest is replaced like any other
+            before = _files_named_in(folder)
+        (temporary / MANIFEST).rename(folder / MANIFEST)
+        flush(folder)
+    except BaseException:
+        # An interrupt may fall just after the rename, and then the new files are the cell. Better a file too many than a cell lost.
+        with contextlib.suppress(OSError, IsoscopeError):
+            for name in set(names.values()) - _files_named_in(folder):
+                (folder / name).unlink(missing_ok=True)
+        raise
+    _delete_leftovers(folder, before)
+
+
+def _files_named_in(folder: Path) -> set[str]:
+    """The files that the manifest of a cell names; none where there is no manifest, and an error where it cannot be read."""
+    try:
+        manifest = Cell(folder).manifest
+    except RemovedError:
+        return set()
+    return {file_name(manifest, file) for file in manifest["files"]}
+
+
+def _delete_leftovers(folder: Path, before: set[str]) -> None:
+    """Delete the files of the cell that was replaced, and of replacements whose process was killed.
+
+    Those of another process that is replacing the cell at this moment must stay: its manifest is about to name them. Files under
+    their own names (`rows.parquet`) come with a whole folder, so that nobody is about to name those.
+    """
+    named, now = _files_named_in(folder), (folder / MANIFEST).lstat().st_mtime
+    for path in folder.iterdir():
+        if is_file_of_a_cell(path.name) and path.name not in named:
+            writer = re.search(WRITER, path.name)
+            if path.name in before or writer is None or is_abandoned(path, writer, now):
+                path.unlink(missing_ok=True)
+
+
+def _write_manifest(temporary: Path, manifest: dict[str, Any], names: dict[str, str]) -> None:
+    """Write the manifest of a cell whose files lie under these names, or under their own."""
+    files = {
+        file: {key: entry[key] for key in ("bytes", "sha256")} | ({AT: names[file]} if file in names else {})
+        for file, entry in manifest["files"].items()
+    }
+    (temporary / MANIFEST).write_text(sealed({**manifest, "files": files}), "utf-8")
+    flush(temporary / MANIFEST)
+    flush(temporary)
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file under another name and rename it: it is there whole or not at all."""
+    temporary = temporary_for(path)
+
+    def act() -> None:
+        write(temporary)
+        flush(temporary)
+        temporary.replace(path)
+        flush(path.parent)
+
+    try:
+        writing(act, path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def make_folders(folder: Path) -> None:
+    """Make a folder and those above it, and have each of their names on the disk."""
+    made = [one for one in (folder, *folder.absolute().parents) if not one.is_dir()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in made:
+        flush(one.parent)
 
 
 def flush(path: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from torch import Tensor
 
 from isoscope.core.bounded import parse_json, read_json
 from isoscope.core.errors import IsoscopeError
+from isoscope.core.temporary import abandoned_in, delete_whatever, temporary_for
 
 TRAINING, LOSS, STATE = "training.json", "loss.csv", "resume.safetensors"
 
@@ -25,6 +24,8 @@ class Checkpoints:
     def __init__(self, suite: Path, seed: int) -> None:
         self.suite, self.folder = suite, suite / f"seed-{seed}"
         self.folder.mkdir(parents=True, exist_ok=True)
+        for path, _ in abandoned_in(self.folder):
+            delete_whatever(path)
 
     def claim(self, made: dict[str, Any]) -> None:
         """Say how the suite is made; one that was made otherwise is not mixed with it."""
@@ -99,15 +100,11 @@ class Checkpoints:
 
 def _put(path: Path, act: Any) -> None:
     """Write a file or folder under another name and rename it: it is there whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    shutil.rmtree(temporary, ignore_errors=True)
+    temporary = temporary_for(path)
     try:
         act(temporary)
         temporary.replace(path)
     except OSError as error:
         raise IsoscopeError(f"Cannot write to {path}: {error.strerror or error}.") from error
     finally:
-        if temporary.is_dir():
-            shutil.rmtree(temporary, ignore_errors=True)
-        else:
-            temporary.unlink(missing_ok=True)
+        delete_whatever(temporary)

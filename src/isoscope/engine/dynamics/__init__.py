@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -125,7 +123,7 @@ def tables_of(suite: MeasuredSuite, rows: pd.DataFrame, seen: Gathered, *, centr
 
 
 def _remove_older(run: Run, key: str, model: str, keys: set[str]) -> None:
-    """Take away what was derived of some of these cells before, or of cells that are gone; out of sight first, and then deleted."""
+    """Take away what was derived of some of these cells before, or of cells that are gone."""
     there = {cell.manifest["key"] for cell in run.cells()}
     for cell in run.cells():
         identity = cell.manifest["identity"]
@@ -133,10 +131,7 @@ def _remove_older(run: Run, key: str, model: str, keys: set[str]) -> None:
             continue
         made_of = set(identity["cells"])
         if keys & made_of or not made_of <= there:
-            hidden = cell.folder.with_name(f".{cell.folder.name}.old")
-            with contextlib.suppress(FileNotFoundError):  # another process may be at the same
-                cell.folder.rename(hidden)
-            shutil.rmtree(hidden, ignore_errors=True)
+            run.remove(cell)
 
 
 def derived(results: Results) -> list[Cell]:

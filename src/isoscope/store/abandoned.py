@@ -1,0 +1,42 @@
+"""What killed processes left in a run: a whole cell is taken over, and the rest is deleted."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from isoscope.core.bounded import parse_json, read_text
+from isoscope.core.temporary import abandoned_in, delete_whatever
+from isoscope.store.manifest import MANIFEST, mistake_in, seal_holds
+from isoscope.store.writing import flush, sha256
+
+
+def clear_abandoned(folder: Path) -> None:
+    """Take over or delete what processes were writing into this folder when they were killed."""
+    if folder.is_dir():
+        for path, name in abandoned_in(folder):
+            if not _take_over(path, path.with_name(name["name"])):
+                delete_whatever(path)
+
+
+def _take_over(path: Path, cell: Path) -> bool:
+    """Rename a whole cell to its own name, where there is none of that name; whether that was so."""
+    if os.path.lexists(cell) or not is_whole_cell(path, cell.name):
+        return False
+    for file in (*path.iterdir(), path):
+        flush(file)
+    path.rename(cell)
+    flush(cell.parent)
+    return True
+
+
+def is_whole_cell(folder: Path, key: str) -> bool:
+    """Whether a folder holds all of the cell of this key, as it was written: only the last rename is missing."""
+    try:
+        text = read_text(folder / MANIFEST, follow=False)
+        manifest = parse_json(text)
+        if not (seal_holds(text) and isinstance(manifest, dict)) or mistake_in(manifest, key):
+            return False
+        return all(sha256(folder / file) == entry["sha256"] for file, entry in manifest["files"].items())
+    except (OSError, ValueError):
+        return False
