@@ -17,6 +17,7 @@ from isoscope.models.tap import Tap
 from isoscope.statistics.moments import Moments
 from isoscope.store.run import Run
 from tests.engine.watched import Network, batches, started, train
+from tests.store.interruptions import interrupted
 
 ERRORS = [RuntimeError("planted"), MemoryError("planted"), OSError(28, "planted"), TypeError("planted"), torch.OutOfMemoryError("planted")]
 
@@ -219,3 +220,26 @@ def test_a_failure_is_told_once_and_kept_a_limited_number_of_times(tmp_path, mon
         again.step(loss=0.5)
     (still,) = [found for cell in Run(tmp_path / "run").cells() if (found := cell.manifest["spec"].get("failures"))]
     assert still == kept
+
+
+def test_a_diary_outlives_a_kill_while_it_is_being_replaced(tmp_path):
+    """A resumed training finds the steps that were written before, whichever call of the replacement was the last."""
+    columns = {"model": "net", "revision": "r", "step": None, "seed": 0, "modality": "batches", "family": "module"}
+    for at in range(1, 1000):
+        run = Run(tmp_path / str(at))
+        diary = Diary(run, columns, 0)
+        diary.add(1, "loss", 3.0)
+        diary.write(1)
+        diary.add(2, "loss", 2.0)
+        with interrupted("kill", at) as fault:
+            diary.write(2)
+        resumed = Diary(Run(run.path), columns, 2)
+        resumed.add(3, "loss", 1.0)
+        resumed.write(3)
+        (cell,) = Run(run.path).cells()
+        steps = cell.rows()["step"].tolist()
+        assert steps in ([1, 3], [1, 2, 3]), (at, fault.name)
+        if not fault.happened:
+            break
+    assert steps == [1, 2, 3]
+    assert at > 30
