@@ -252,6 +252,15 @@ def test_kmeans_of_fewer_distinct_points_than_clusters():
     assert len(kmeans(x, 6).centres) == 3
 
 
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_kmeans_of_points_whose_squares_float32_cannot_hold(scale):
+    points = np.random.default_rng(0).standard_normal((60, 3)).astype(np.float32) + np.repeat([[0], [20]], 30, axis=0).astype(np.float32)
+    plain, scaled = kmeans(points, 2), kmeans(points * np.float32(scale), 2)
+    assert scaled.label.tolist() == plain.label.tolist()
+    np.testing.assert_allclose(scaled.centres, plain.centres * scale, rtol=1e-5)
+    assert scaled.inertia == pytest.approx(plain.inertia * scale**2, rel=1e-4)
+
+
 def test_cluster_shapes_by_brute_force():
     x, label = rng(16).standard_normal((60, 5)), np.array([0] * 20 + [1] * 39 + [2])
     parts = [np.linalg.eigvalsh(np.cov(x[label == own].T)) for own in (0, 1)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -47,11 +47,20 @@ def kmeans(points: np.ndarray, k: int, seed: int = 0) -> Clusters:
     >>> kmeans(np.array([[0.0], [1.0], [10.0], [11.0]]), 2).label.tolist() in ([0, 0, 1, 1], [1, 1, 0, 0])
     True
     """
+    unit = _unit(points)
+    points = points / points.dtype.type(unit)
     lengths = np.einsum("ij,ij->i", points, points, dtype=np.float64)
     order = np.argsort(lengths, kind="stable")
     ordered, rng = points[order], np.random.default_rng(seed)
     begun = (_begin(ordered, lengths[order], k, rng) for _ in range(STARTS))
-    return min((_lloyd(points, lengths, centres) for centres in begun), key=lambda found: found.inertia)
+    best = min((_lloyd(points, lengths, centres) for centres in begun), key=lambda found: found.inertia)
+    return best if unit == 1.0 else replace(best, centres=best.centres * unit, inertia=best.inertia * unit**2)
+
+
+def _unit(points: np.ndarray) -> float:
+    """The length to count as 1: a power of two, other than 1 where squares in float32 would overflow or vanish."""
+    largest = float(abs(points).max(initial=0.0))
+    return 1.0 if largest == 0.0 or 2.0**-40 < largest < 2.0**40 else 2.0 ** int(np.frexp(largest)[1])
 
 
 def squared_distances(points: np.ndarray, lengths: Floats, centres: Floats) -> Floats:
