@@ -26,6 +26,7 @@ NAMES = ["first", "body", "body:sink"]
 def layer(points, codes):
     """The statistics of documents (g, t, d) whose tokens are of these slices."""
     statistics = SiteStatistics(D, NAMES, sample=4096)
+    statistics.groups = None
     for code in range(len(NAMES)):
         kept = codes == code
         statistics.moments[code].add(block_sums(points, kept), points[kept])

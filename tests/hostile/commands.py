@@ -30,6 +30,19 @@ READERS = (
 """Commands that read a run."""
 
 
+COMPUTING = (
+    ["table", "run", "--metric", "cluster_share", "--metric", "gride", "--metric", "two_nn_mle", "--json"],
+    ["table", "run", "--metric", "local_isoscore", "--metric", "hubness", "--metric", "levina_bickel", "--metric", "two_nn_batches"],
+    ["conventions", "run"],
+    ["dynamics", "run"],
+    ["compare", "run", "other", "--json"],
+    ["claims", "run"],
+    ["verify", "run"],
+    ["report", "run", "--out", "page.html"],
+)
+"""Commands that compute numbers from saved statistics."""
+
+
 def _word(seed: str, chance: random.Random) -> str:
     return mutated(seed.encode(), chance).decode("utf-8", "replace").replace("\0", "")
 
@@ -83,6 +96,7 @@ def command(line: list[str], work: Path, code: int | None = None, sentence: str 
     from unittest import mock
 
     from isoscope import cli
+    from isoscope.core.errors import IsoscopeError
 
     out, err, refusals = io.StringIO(), io.StringIO(), []
     before = os.getcwd()
@@ -104,9 +118,12 @@ def command(line: list[str], work: Path, code: int | None = None, sentence: str 
     assert ended in (0, 2) or (ended == 1 and line[0] in UNFINISHED), (ended, said[-500:])
     if ended == 2:
         last = (said.splitlines() or [""])[-1]
-        assert last.startswith("isoscope: ") or "Usage: " in said, said[-500:]
+        # The parser of options answers in a box, under a line of usage wherever it knows the command.
+        assert last.startswith("isoscope: ") or "Usage: " in said or "─ Error ─" in said, said[-500:]
     for error in refusals:
         assert not (hidden := hidden_bug(error)), hidden
+        # A run is refused where it is read, by a sentence about it; its numbers may not ask for more memory than there is.
+        assert line not in (*READERS, *COMPUTING) or isinstance(error, IsoscopeError), f"{type(error).__name__}: {error}"
     assert code is None or ended == code, (ended, said[-500:])
     assert sentence in said, said[-500:]
     return ended
@@ -127,13 +144,13 @@ def hidden_bug(error: BaseException) -> str:
     """The exception behind a refusal that a line of isoscope's raised and nobody meant to; nothing where there is none."""
     from isoscope.models.model_errors import is_raised_by_us
 
-    cause = error.__cause__
+    cause = error.__cause__ or error.__context__  # the second where nobody wrote `from error`
     while cause is not None:
         if isinstance(cause, ACCIDENTS) and is_raised_by_us(cause):
             frame = traceback.extract_tb(cause.__traceback__)[-1]
             if not (frame.line or "").startswith("raise "):
                 return f"{error} hides {type(cause).__name__}: {cause} at {frame.filename.rpartition('isoscope/')[2]}:{frame.lineno}"
-        cause = cause.__cause__
+        cause = cause.__cause__ or cause.__context__
     return ""
 
 

@@ -42,6 +42,8 @@ OFTEN = {
     "measured": 2,
     "model_fields": 2,
     "run_fields": 2,
+    "statistic_fields": 4,
+    "column_fields": 2,
     "options": 4,
 }
 """How often a target is taken of eight times; the others always are. Loading a model takes longest, and drawing a page."""

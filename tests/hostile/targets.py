@@ -8,9 +8,10 @@ import shutil
 from functools import cache
 from pathlib import Path
 
-from tests.hostile.commands import READERS, cli, command, options, suites, words
-from tests.hostile.mutate import EVERY, STRIDE, VALUES, leaves, mutated, mutated_json, replaced
+from tests.hostile.commands import COMPUTING, READERS, cli, command, options, suites, words
+from tests.hostile.mutate import EVERY, GONE, STRIDE, VALUES, leaves, mutated, mutated_json, replaced
 from tests.hostile.seeds import RUN
+from tests.hostile.spoilt_arrays import CHANGES, spoil_array
 
 METRICS = ["mean_cosine", "effective_rank"]
 
@@ -358,6 +359,76 @@ def run_fields(seeds: Path, work: Path, chance: random.Random) -> None:
     command(READERS[(chance.number + rounds) % len(READERS)], work)
 
 
+@cache
+def _arrays_of(path: Path) -> dict:
+    """The saved statistics of a cell, by name."""
+    from isoscope.store.tensors import TensorFile
+
+    with path.open("rb") as raw:
+        file = TensorFile(raw)
+        return {name: file.read(name) for name in file.names}
+
+
+def _compute_all(folder: Path) -> None:
+    """Every number and every curve that the statistics of a cell give."""
+    from isoscope.engine.results import readable
+    from isoscope.engine.rows import tables
+    from isoscope.metrics import curves, metrics, profiles
+    from isoscope.store.cell import Cell
+
+    cell = Cell(folder)
+    sites = cell.statistics()
+    names = readable([entry.name for entry in [*metrics(), *profiles()]], sites) + [curve.name for curve in curves()]
+    tables(sites, cell.manifest["columns"], cell.manifest["spec"], names=names)
+
+
+def statistic_fields(seeds: Path, work: Path, chance: random.Random) -> None:
+    """One array of saved statistics, each in its turn, under what computes numbers from them."""
+    which = chance.choice(("run", "run", "trained/run"))
+    sources = sorted((seeds / which).glob("cells/*/statistics.safetensors"))
+    source = sources[chance.number % len(sources)]
+    arrays = _arrays_of(source)
+    rounds, at = divmod(chance.number * STRIDE, len(arrays) * len(CHANGES))
+    for name in ("run", "other"):
+        shutil.copytree(seeds / which, work / name)
+    path = work / "run" / source.relative_to(seeds / which)
+    spoil_array(path, arrays, *divmod(at, len(CHANGES)))
+    _fit(path)
+    if chance.random() < 0.5:
+        _compute_all(path.parent)
+    else:
+        command(COMPUTING[(chance.number + rounds) % len(COMPUTING)], work)
+
+
+def column_fields(seeds: Path, work: Path, chance: random.Random) -> None:
+    """One column of a table, each value in its turn, in one row or in all, under one of the commands that read it."""
+    import pandas as pd
+
+    which = chance.choice(RUNS)
+    sources = sorted((seeds / which).glob("cells/*/*.parquet"))
+    source = sources[chance.number % len(sources)]
+    frame = pd.read_parquet(source)
+    values = [value for value in EVERY if not isinstance(value, list | dict)]
+    rounds, at = divmod(chance.number * STRIDE, len(frame.columns) * len(values))
+    column, value = frame.columns[at // len(values)], values[at % len(values)]
+    for name in ("run", "other"):
+        shutil.copytree(seeds / which, work / name)
+    path = work / "run" / source.relative_to(seeds / which)
+    try:
+        if value is GONE:
+            frame = frame.drop(columns=column)
+        elif chance.random() < 0.5:
+            frame[column] = value
+        else:
+            frame[column] = frame[column].astype(object)
+            frame.loc[chance.randrange(len(frame)), column] = value
+        frame.convert_dtypes().to_parquet(path)
+    except Exception:  # not every mixture of values is a column
+        return
+    _fit(path)
+    command(READERS[(chance.number + rounds) % len(READERS)], work)
+
+
 def _first_batch(work: Path) -> None:
     import isoscope
 
@@ -402,6 +473,8 @@ TARGETS = (
     kinds,
     model_fields,
     run_fields,
+    statistic_fields,
+    column_fields,
     gguf,
     whisper,
     suites,

@@ -12,7 +12,7 @@ import pytest
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.sources.arrays import open_array
-from tests.hostile.commands import READERS, command, jobs, lines
+from tests.hostile.commands import COMPUTING, READERS, command, jobs, lines
 from tests.hostile.fuzz import NAMED, fuzz, one_case
 from tests.hostile.mutate import mutated, mutated_json
 from tests.hostile.targets import _fit
@@ -60,11 +60,45 @@ def test_a_find_is_one(seeds, monkeypatch):
     assert one_case("broken", 1, seeds).startswith("JSONDecodeError: ")
 
 
+PLANTED = {"__name__": "isoscope.planted"}
+exec("def broken(*given):\n    return None + len(given)", PLANTED)  # a bug, as a line of isoscope's would have it
+
+
+@pytest.mark.parametrize("place", ["mistake_in_table", "_schema", "mistake_in_statistics", "by_label", "mistake_in", "read_json"])
+def test_a_bug_in_a_reader_is_a_find(seeds, tmp_path, monkeypatch, place):
+    """Whether it comes through, or whoever calls it takes it for damage and says so."""
+    import isoscope.store.cell
+
+    monkeypatch.setattr(isoscope.store.cell, place, PLANTED["broken"])
+
+    def whole(seeds, work, chance):
+        isoscope.open(seeds / "run").table(["gride"])
+
+    def told(seeds, work, chance):
+        command(["table", str(seeds / "run"), "--metric", "gride"], work)
+
+    monkeypatch.setitem(NAMED, "whole", whole)
+    monkeypatch.setitem(NAMED, "told", told)
+    assert "TypeError" in one_case("whole", 1, seeds)
+    assert "TypeError" in one_case("told", 1, seeds)
+
+
+@pytest.mark.parametrize("end", ["from error", "from None", ""])
+def test_a_bug_behind_a_refusal_is_a_find(seeds, monkeypatch, end):
+    from isoscope.core.errors import IsoscopeError
+
+    space = {"broken": PLANTED["broken"], "IsoscopeError": IsoscopeError}
+    body = f"    try:\n        broken()\n    except TypeError as error:\n        raise IsoscopeError('The file is damaged.') {end}"
+    exec(f"def target(seeds, work, chance):\n{body}", space)
+    monkeypatch.setitem(NAMED, "hiding", space["target"])
+    assert one_case("hiding", 1, seeds).startswith("The file is damaged. hides TypeError: ")
+
+
 def test_what_is_spoilt_is_taken_while_it_is_whole(seeds, tmp_path):
     """A command that refuses what it is given anyway would be quiet whatever is spoilt."""
     for name in ("run", "other"):
         shutil.copytree(seeds / "trained" / "run", tmp_path / name)
-    assert [line for line in READERS if command(line, tmp_path) != 0] == []
+    assert [line for line in (*READERS, *COMPUTING) if command(line, tmp_path) != 0] == []
     assert {path.stem for path in (tmp_path / "figures").iterdir()} == {"layer_profile", "spectrum", "training_geometry"}
     *whole, _, _ = lines(seeds)
     assert [line for line in (*whole, *jobs(seeds)) if command(line, tmp_path) != 0] == []

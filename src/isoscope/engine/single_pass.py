@@ -33,6 +33,7 @@ from isoscope.statistics.kernel import warm_up
 from isoscope.statistics.matrix import accumulate
 from isoscope.statistics.site_statistics import SiteStatistics
 from isoscope.store.cell import by_label, unpack
+from isoscope.store.states import mistake_in_statistics
 
 STATIC_ROWS = 1024
 """Rows of an embedding table that are read at a time."""
@@ -151,11 +152,9 @@ class Pass:
             raise StateMisfitError("the state is of other sites")
         if not all(fits(states[site.label], state_of(kept)) for site, kept in self.sites.items()):
             raise StateMisfitError("the state is of sites that are kept otherwise")
-        try:
-            read = unpack(arrays)
-        except (KeyError, ValueError, IndexError, TypeError) as error:  # arrays that no statistics have written
-            raise StateMisfitError(f"the state cannot be read ({error})") from error
-        self.sites.update(read)
+        if wrong := mistake_in_statistics(states):
+            raise StateMisfitError(f"the state is damaged: {wrong}")
+        self.sites.update(unpack(arrays))
         self.stream.cursor = Cursor(**cursor)
 
     def run(self) -> Iterator[None]:

@@ -22,6 +22,7 @@ from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.statistics.kept import Statistics, from_state, state_of
 from isoscope.statistics.site_statistics import VERSION
 from isoscope.store.manifest import FORMAT, KEPT, MANIFEST, ROWS, SERIES, STATISTICS, file_name, mistake_in
+from isoscope.store.states import mistake_in_statistics
 from isoscope.store.tables import mistake_in_table
 from isoscope.store.tensors import TensorFile
 
@@ -164,12 +165,14 @@ class Cell:
             with opened(raw) as file:
                 if (count := file.metadata.num_rows) > size:
                     raise ValueError(f"it claims {count:,} rows in {size:,} bytes")
+                if absent := [name for name in columns if name not in file.schema_arrow.names]:
+                    raise ValueError(f"it lacks the column {absent[0]}")
                 return file.read(list(columns), use_threads=False).select(list(columns)).cast(_schema(tuple(columns.items())))
 
         try:
             found = self._read(name, read)
             found.validate(full=True)  # that text is text
-        except (OSError, ValueError, KeyError, TypeError, OverflowError, NotImplementedError, MemoryError, pa.ArrowException) as error:
+        except (OSError, ValueError, OverflowError, MemoryError, pa.ArrowException) as error:
             raise self.damaged(name, (str(error).splitlines() or [type(error).__name__])[0].rpartition(": ")[2]) from error
         if wrong := mistake_in_table(found):
             raise self.damaged(name, wrong)
@@ -199,9 +202,9 @@ class Cell:
     def statistics(self) -> Statistics:
         """The statistics by site."""
 
-        def read(raw: BinaryIO) -> Statistics:
+        def read(raw: BinaryIO) -> dict[str, np.ndarray]:
             file = TensorFile(raw)
-            return unpack({name: file.read(name) for name in file.names})
+            return {name: file.read(name) for name in file.names}
 
         version = self.manifest["identity"].get("statistics", VERSION)
         if version != VERSION:
@@ -209,9 +212,12 @@ class Cell:
                 f"{self.folder} holds statistics of version {version}, and this isoscope reads version {VERSION}; measure it again."
             )
         try:
-            return self._read(STATISTICS, read)
-        except (OSError, KeyError, ValueError, IndexError, TypeError, OverflowError, MemoryError) as error:
+            arrays = self._read(STATISTICS, read)
+        except (OSError, ValueError, OverflowError, MemoryError) as error:  # NumPy has limits of its own for a shape
             raise self.damaged(STATISTICS, str(error)) from error
+        if wrong := mistake_in_statistics(by_label(arrays)):
+            raise self.damaged(STATISTICS, wrong)
+        return unpack(arrays)
 
 
 @lru_cache
