@@ -185,6 +185,8 @@ def readers(seeds: Path, work: Path, chance: random.Random) -> None:
     """Every command that reads a run, on a damaged one."""
     _taken(seeds, work, chance)
     shutil.copytree(work / "run", work / "other")
+    if chance.random() < 0.5:
+        _forget_derived(work / "run")
     chance.choice((_spoil_bytes, _spoil_manifest, _spoil_rows, _spoil_rows))(work / "run", chance)
     command(chance.choice(READERS), work)
 
@@ -359,6 +361,13 @@ def run_fields(seeds: Path, work: Path, chance: random.Random) -> None:
     command(READERS[(chance.number + rounds) % len(READERS)], work)
 
 
+def _forget_derived(run: Path) -> None:
+    """Take away what was derived of other cells, so that it is derived again."""
+    for cell in sorted((run / "cells").iterdir()):
+        if "experiment" in json.loads((cell / "manifest.json").read_text())["identity"]:
+            shutil.rmtree(cell)
+
+
 @cache
 def _arrays_of(path: Path) -> dict:
     """The saved statistics of a cell, by name."""
@@ -391,6 +400,7 @@ def statistic_fields(seeds: Path, work: Path, chance: random.Random) -> None:
     rounds, at = divmod(chance.number * STRIDE, len(arrays) * len(CHANGES))
     for name in ("run", "other"):
         shutil.copytree(seeds / which, work / name)
+    _forget_derived(work / "run")
     path = work / "run" / source.relative_to(seeds / which)
     spoil_array(path, arrays, *divmod(at, len(CHANGES)))
     _fit(path)
@@ -413,6 +423,10 @@ def column_fields(seeds: Path, work: Path, chance: random.Random) -> None:
     column, value = frame.columns[at // len(values)], values[at % len(values)]
     for name in ("run", "other"):
         shutil.copytree(seeds / which, work / name)
+    if chance.random() < 0.5:
+        _forget_derived(work / "run")
+        if not (work / "run" / source.relative_to(seeds / which)).exists():
+            return
     path = work / "run" / source.relative_to(seeds / which)
     try:
         if value is GONE:

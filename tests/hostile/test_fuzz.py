@@ -15,7 +15,7 @@ from isoscope.sources.arrays import open_array
 from tests.hostile.commands import COMPUTING, READERS, command, jobs, lines
 from tests.hostile.fuzz import NAMED, fuzz, one_case
 from tests.hostile.mutate import mutated, mutated_json
-from tests.hostile.targets import _fit
+from tests.hostile.targets import _fit, _forget_derived
 
 
 @pytest.fixture
@@ -579,3 +579,55 @@ def test_a_tokenizer_that_takes_no_tokens_at_most(seeds, tmp_path):
     found = isoscope.measure(str(tmp_path / "model"), out=tmp_path / "run", quiet=True, max_items=3, max_tokens=600)
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     assert {one["spec"]["seq_len"] for one in found.manifests()} == {min(512, config["max_position_embeddings"])}
+
+
+def _of_another_model(folder, **sizes):
+    """Put statistics of a model with other sizes in the place of a cell's own."""
+    from isoscope.core.site import Site
+    from isoscope.statistics.heads import Heads
+    from isoscope.store.cell import pack
+    from isoscope.store.tensors import write_tensors
+
+    made = {Site("encoder", kind, 1): Heads(names=["special", "first", "body"], **sizes) for kind in ("query", "key")}
+    write_tensors(pack(made).items, folder / "statistics.safetensors")
+    _fit(folder / "statistics.safetensors")
+
+
+@pytest.mark.parametrize("sizes", [{"h": 4, "e": 4}, {"h": 2, "e": 6}])
+def test_checkpoints_of_different_models_have_no_dynamics(seeds, tmp_path, sizes):
+    shutil.copytree(seeds / "trained" / "run", tmp_path / "run")
+    _forget_derived(tmp_path / "run")
+    cells = sorted((tmp_path / "run" / "cells").iterdir())
+    about = {cell: json.loads((cell / "manifest.json").read_text())["columns"] for cell in cells}
+    (last,) = (cell for cell in cells if (about[cell]["step"], about[cell]["seed"]) == (20, 1))
+    _of_another_model(last, **sizes)
+    command(["dynamics", "run"], tmp_path, 2, "encoder.query.1 has other widths, heads or slices in ")
+
+
+def test_rows_of_heads_that_the_statistics_do_not_have(seeds, tmp_path):
+    import pandas as pd
+
+    shutil.copytree(seeds / "trained" / "run", tmp_path / "run")
+    _forget_derived(tmp_path / "run")
+    for path in (tmp_path / "run" / "cells").glob("*/rows.parquet"):
+        frame = pd.read_parquet(path)
+        frame["head"] = frame["head"] + 7
+        frame.to_parquet(path)
+        _fit(path)
+    command(["dynamics", "run"], tmp_path, 2, "Rows speak of head ")
+
+
+def test_shards_of_different_models_are_not_merged(seeds, tmp_path):
+    from isoscope.store.manifest import key_of, sealed
+
+    for i in (0, 1):
+        shutil.copytree(next((seeds / "run" / "cells").iterdir()), tmp_path / "cell")
+        manifest = json.loads((tmp_path / "cell" / "manifest.json").read_text())
+        manifest["identity"]["shard"] = [i, 2]
+        manifest["key"] = key_of(manifest["identity"])
+        (tmp_path / "cell" / "manifest.json").write_text(sealed(manifest))
+        (tmp_path / "run" / "cells").mkdir(parents=True, exist_ok=True)
+        last = (tmp_path / "cell").rename(tmp_path / "run" / "cells" / manifest["key"])
+    command(["merge", "run", "--out", "whole"], tmp_path, 0)
+    _of_another_model(last, h=4, e=4)
+    command(["merge", "run", "--out", "merged"], tmp_path, 2, "are not of one model: encoder.query.1 has other widths, heads or slices in ")

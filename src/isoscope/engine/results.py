@@ -14,7 +14,7 @@ from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked
 from isoscope.engine.rows import is_block, tables, unasked
 from isoscope.metrics import curves, metrics, profiles, registry
 from isoscope.statistics.association import OUTCOME, PREDICTORS, associations
-from isoscope.statistics.kept import Clouds, Statistics, merged
+from isoscope.statistics.kept import Clouds, Statistics, layout_of, merged
 from isoscope.statistics.profile import Profile
 from isoscope.store.cell import Cell, as_arrow, framed, packed
 from isoscope.store.manifest import key_of, manifest_of
@@ -210,6 +210,11 @@ def merge_shards(target: Run, key: str, parts: list[Cell], *, keep: str | None =
     sites = parts[0].statistics()
     for cell in parts[1:]:
         for site, statistics in cell.statistics().items():
+            if site in sites and layout_of(sites[site]) != layout_of(statistics):
+                raise IsoscopeError(
+                    f"The shards of {name} are not of one model: {site.label} has other widths, heads or slices in {cell.folder} "
+                    f"than in {parts[0].folder}; measure one of them again."
+                )
             sites[site] = merged(sites[site], statistics) if site in sites else statistics
     sites = dict(sorted(sites.items(), key=lambda pair: pair[0].order))
     spec = first["spec"] | {

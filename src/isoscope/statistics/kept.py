@@ -14,6 +14,8 @@ from isoscope.statistics.site_statistics import SiteStatistics
 
 Kept = SiteStatistics | Heads | AttentionStatistics
 Statistics = dict[Site, Kept]
+Layout = tuple[type, int, int, list[str]]
+"""The kind of statistics, the number of heads, their width, and the slices."""
 
 
 def state_of(kept: Kept, *, sample: bool = True) -> dict[str, np.ndarray]:
@@ -57,6 +59,13 @@ def fits(state: dict[str, np.ndarray], empty: dict[str, np.ndarray]) -> bool:
         return not (name in SETTINGS or name.startswith("slices.")) or np.array_equal(array, first)
 
     return all(alike(name, first) for name, first in empty.items())
+
+
+def layout_of(kept: Kept) -> Layout:
+    """What two streams must have in common to be merged or added up."""
+    if isinstance(kept, SiteStatistics):
+        return SiteStatistics, 1, kept.d, kept.names
+    return type(kept), kept.h, kept.e, kept.names
 
 
 def merged(a: Kept, b: Kept) -> Kept:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core import slice as slices
+from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.core.site import Site
 from isoscope.engine.dynamics.suite import Gathered, Head, MeasuredSuite, Place, extreme_heads
@@ -20,7 +21,7 @@ from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.common_basis import HeadSums
 from isoscope.statistics.groups import PRODUCTS, Groups
 from isoscope.statistics.heads import Heads
-from isoscope.statistics.kept import Kept, Statistics
+from isoscope.statistics.kept import Kept, Layout, Statistics, layout_of
 from isoscope.statistics.metric import Metric
 from isoscope.statistics.moments import Moments
 from isoscope.statistics.rise_and_fall import POINTS, Levels, halves, levels
@@ -34,10 +35,28 @@ CLOUD = 64
 def gather(suite: MeasuredSuite, cells: Sequence[Cell], rows: pd.DataFrame) -> Gathered:
     """Means, sums over steps, a few points of the chosen heads, and intrinsic dimensions of halves, cell by cell."""
     walk = Walk(suite, [head for head in extreme_heads(suite, rows) if head is not None])
+    layouts: dict[Site, Layout] = {}
     for (seed, step), cell in zip(suite.checkpoints, cells, strict=True):
         if cell.has_statistics:
-            walk.visit(seed, step, cell.statistics())
+            sites = cell.statistics()
+            check_layouts(sites, layouts, walk.chosen, cell)
+            walk.visit(seed, step, sites)
     return walk.found
+
+
+def check_layouts(sites: Statistics, layouts: dict[Site, Layout], chosen: list[Head], cell: Cell) -> None:
+    """Refuse a checkpoint whose sites are not those of the others, or of the rows: the cells may come from different models.
+
+    `layouts` are those of the checkpoints before, and get those of this one.
+    """
+    again = f"delete {cell.folder} and measure it again."
+    for site, kept in sites.items():
+        if layouts.setdefault(site, layout_of(kept)) != layout_of(kept):
+            raise IsoscopeError(f"{site.label} has other widths, heads or slices in {cell.folder} than at earlier steps; {again}")
+    for place, head in chosen:
+        queries = sites.get(Site(place.stack, "query", place.layer))
+        if isinstance(queries, Heads) and head >= queries.h:
+            raise IsoscopeError(f"Rows speak of head {head} of layer {place.layer}, and {cell.folder} has {queries.h} heads; {again}")
 
 
 @dataclass
