@@ -2,6 +2,7 @@
 
 python tools/interval_coverage.py             200 corpora in 128 and in 768 dimensions: a quarter of an hour
 python tools/interval_coverage.py --draws 40  fewer
+python tools/interval_coverage.py --metric participation_ratio_corrected  one metric alone: three minutes
 
 A corpus has documents of unequal length. The tokens of a document share a part of their own, so that they are not independent. Variances
 fall as 1/√rank around a drift. `population` is how often the interval holds the population's value, which is computed from the population's
@@ -35,6 +36,7 @@ SPECTRAL: dict[str, Callable[[np.ndarray, float], float]] = {
     "top_share_linear": lambda v, drift: float(v[0] ** 0.5 / (v**0.5).sum()),
     "effective_rank": lambda v, drift: math.exp(_entropy(v**0.5)),
     "participation_ratio": lambda v, drift: v.sum() ** 2 / (v**2).sum(),
+    "participation_ratio_corrected": lambda v, drift: v.sum() ** 2 / (v**2).sum(),
     "isoscore": lambda v, drift: (v.sum() ** 2 / (v**2).sum() - 1) / (len(v) - 1),
     "matrix_entropy": lambda v, drift: _entropy(v),
     "drift_norm": lambda v, drift: drift,
@@ -181,15 +183,20 @@ def main() -> None:
     """Print the rates."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=200)
-    draws = parser.parse_args().draws
+    parser.add_argument("--metric", action="append", help="only these metrics")
+    options = parser.parse_args()
+    draws = options.draws
     tried: list[tuple[str, Population | Attending, str]] = [
         (f"d = {d}, {documents} documents", Population(d, documents), "points") for d, documents in SIZES.items()
     ]
     tried.append(("One head, d = 32, 120 sequences", Attending(), "attention"))
     for title, model, about in tried:
+        chosen = [metric for metric in tried_metrics(about) if metric.name in (options.metric or [metric.name])]
+        if not chosen:
+            continue
         print(f"\n{title}, n = {model.cloud(np.random.default_rng(2)).n:,}, {draws} corpora\n")
         print("| metric | is about | population | this n | bias / sd |\n|---|---|---|---|---|")
-        for one in coverages(model, tried_metrics(about), draws):
+        for one in coverages(model, chosen, draws):
             rates = " | ".join("–" if math.isnan(rate) else f"{100 * rate:.1f} %" for rate in (one.population, one.this_n))
             bias = "–" if math.isnan(one.bias) else f"{one.bias:+.1f}"
             print(f"| `{one.metric.name}` | {one.metric.interval_about} | {rates} | {bias} |", flush=True)

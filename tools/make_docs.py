@@ -47,7 +47,8 @@ QUESTIONS = {
     "How much of that is a common mean?": ["drift_ratio", "drift_norm", "centred_cosine", "mean_norm"],
     "Does one direction dominate?": ["top_share", "top_share_linear", "top_share_norm_null"],
     "How many dimensions are in use?": [
-        *("effective_rank", "participation_ratio", "isoscore", "matrix_entropy", "rankme", "stable_rank", "spectral_decay")
+        *("effective_rank", "participation_ratio", "participation_ratio_corrected", "isoscore", "matrix_entropy", "rankme", "stable_rank"),
+        "spectral_decay",
     ],
     "How many dimensions do neighbours spread in?": [
         "two_nn",

@@ -86,6 +86,17 @@ def hubness(x, k=10):
     return float(skew(counts)) if counts.std() > 0 else 0.0
 
 
+def corrected(y):
+    """(tr Σ)²/tr(Σ²) of centred rows, each an item, with the sums over pairs, triples and quadruples of different rows."""
+    n, d = y.shape
+    gram = y @ y.T
+    lengths = np.diag(gram)
+    second = (gram**2).sum() - (lengths**2).sum()
+    third = 2 * (lengths**2).sum() - (gram**2).sum()  # the sums of a triple's ends over all rows are 0
+    squared = (second - 2 * third / n + lengths.sum() ** 2 / n**2) / (n * (n - 1))
+    return np.clip((lengths.sum() / (n - 1)) ** 2 / squared, 1.0, d) if n >= 4 and squared > 0 else NAN
+
+
 def brute_force(x):
     """Name → value for the points x (n, d), each row an item of its own."""
     x = np.asarray(x, dtype=np.float64)
@@ -116,6 +127,7 @@ def brute_force(x):
         "rankme": np.exp(-(p * np.log(p)).sum()),
         "matrix_entropy": entropy(variances),
         "participation_ratio": ratio,
+        "participation_ratio_corrected": corrected(x - mean),
         "isoscore": (ratio - 1) / (d - 1),
         "stable_rank": (x * x).sum() / whole[0] ** 2,
         "spectral_decay": decay(variances),

@@ -21,6 +21,7 @@ SIMULATED = (
     "spectral_decay",
     "top_share_linear",
 )
+CORRECTED = "participation_ratio_corrected"
 NEIGHBOURS = ("two_nn", "two_nn_mle", "two_nn_razzhigaev", "two_nn_batches", "gride", "levina_bickel", "hubness")
 DRAWS = 300
 NULL_DRAWS = 24  # of `isotropic_spectra`
@@ -35,6 +36,7 @@ def drawn(request):
         bare = Cloud(cloud.moments, cloud.groups)  # without a sample there is no bootstrap, which would take most of the time
         for name in (*CLOSED, *SIMULATED):
             found.setdefault(name, []).append(registry[name](bare))
+        found.setdefault(CORRECTED, []).append(registry[CORRECTED](cloud))  # it takes the pairs within documents from the sample
     return n, d, found
 
 
@@ -43,7 +45,7 @@ def test_every_metric_with_a_null_is_tried():
     declared = {
         metric.name for metric in metrics("points") if not metric.name.startswith(("local_", "cluster_")) and np.isfinite(metric(x).null_sd)
     }
-    assert declared == {*CLOSED, *SIMULATED, "top_share", "centred_cosine", *NEIGHBOURS}
+    assert declared == {*CLOSED, *SIMULATED, CORRECTED, "top_share", "centred_cosine", *NEIGHBOURS}
 
 
 @pytest.mark.parametrize("name", NEIGHBOURS)
@@ -56,7 +58,7 @@ def test_nulls_of_neighbours(name):
     assert values.std() / 4 < found[0].null_sd < 4 * values.std()
 
 
-@pytest.mark.parametrize("name", CLOSED)
+@pytest.mark.parametrize("name", [*CLOSED, CORRECTED])
 def test_closed_nulls(drawn, name):
     _, _, found = drawn
     values, null = np.array(found[name]), np.mean([number.null for number in found[name]])

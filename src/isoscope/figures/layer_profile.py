@@ -11,7 +11,8 @@ from isoscope.core.figure import figure
 from isoscope.drawing import POLICY_IS_CHOSEN, colour, grid, in_layers, labelled, layer_axis, layered, lines, records
 from isoscope.drawing.different_n import interval_words, title_with_n
 
-FIRST = ["between_cosine", "mean_cosine", "drift_ratio", "centred_cosine", "top_share", "effective_rank", "participation_ratio"]
+FIRST = ["between_cosine", "mean_cosine", "drift_ratio", "centred_cosine", "top_share", "effective_rank"]
+FIRST += ["participation_ratio", "participation_ratio_corrected"]
 """What most readers look for comes first; any other metric follows by name."""
 
 SECOND_NULL = "_norm_null"
