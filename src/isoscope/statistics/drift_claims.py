@@ -12,7 +12,8 @@ from isoscope.core.group import UNTRAINED
 from isoscope.statistics.association import FEWEST_LAYERS, FEWEST_MODELS, OUTCOME, associations, fisher
 from isoscope.statistics.chance import margin
 from isoscope.statistics.deciding import Case, outcome
-from isoscope.statistics.evidence import in_order, interval, is_named, of_models
+from isoscope.statistics.equal_n import LeftOut, layers_of_different_n, leaving_out
+from isoscope.statistics.evidence import COSINES, by_model, in_order, interval, is_named, of_models
 from isoscope.statistics.onset import Estimate
 
 PREDICTOR = "drift_ratio"
@@ -21,9 +22,28 @@ WEAK = 0.3
 
 
 def _found(table: pd.DataFrame, groups: Collection[str], without: Sequence[str] = ()) -> pd.DataFrame:
-    rows = of_models(table, [OUTCOME, PREDICTOR], groups)
+    rows = comparable_over_layers(of_models(table, [*COSINES, PREDICTOR], groups))[0]
     named = [any(is_named(model, name) for name in without) for model in rows["model"]]
     return associations(rows[[not found for found in named]].drop(columns="group")) if len(rows) else associations(rows)
+
+
+def comparable_over_layers(rows: pd.DataFrame) -> tuple[pd.DataFrame, LeftOut]:
+    """The rows with one cosine a layer that its model's layers can be compared by, and the models that have none.
+
+    It is that over all pairs, as published. Where the layers have different n, as in a network that pools, it is that between documents,
+    which does not depend on n.
+    """
+    differ = layers_of_different_n(by_model(rows[rows["metric"].eq(OUTCOME)]))
+    between, pooling = rows["metric"].eq(COSINES[0]), rows["model"].isin(list(differ))
+    kept = rows[~between & ~(pooling & rows["metric"].eq(OUTCOME))]
+    known = set(rows.loc[between & pooling, "model"])
+    left = {name: said for name, said in differ.items() if name not in known}
+    return pd.concat([kept[~kept["model"].isin(list(left))], rows[between & pooling].assign(metric=OUTCOME)]), left
+
+
+def left_out_by_layers(table: pd.DataFrame, groups: Collection[str]) -> LeftOut:
+    """The models of these groups that have no cosine by which their layers can be compared."""
+    return comparable_over_layers(of_models(table, [*COSINES, PREDICTOR], groups))[1]
 
 
 def _effect(difference: float, layers: int, stacks: int) -> Estimate:
@@ -53,8 +73,9 @@ def pooled(table: pd.DataFrame, group: str, *, without: Sequence[str] = ()) -> V
     found = _found(table, [group], without)
     found = found[found["predictor"].eq(PREDICTOR)]
     models, whole = found[found["model"].notna()], found[found["model"].isna()]
+    left = left_out_by_layers(table, [group])
     if models.empty or whole.empty:
-        return NOTHING
+        return leaving_out(NOTHING, left)
     words: dict[str, Outcome] = {"holds": "holds", "fails": "fails"}
     findings = []
     for one in models.to_dict("records"):
@@ -73,4 +94,4 @@ def pooled(table: pd.DataFrame, group: str, *, without: Sequence[str] = ()) -> V
     said += f"; it takes {FEWEST_MODELS} models of {FEWEST_LAYERS} layers" if n < FEWEST_MODELS else ""
     said += f"; excepted by the paper: {in_order(without)}" if without else ""
     word: Outcome = "undecided" if n < FEWEST_MODELS else outcome(effect, 0.0)
-    return Verdict(word, f"{said}.", tuple(findings), effect.value, effect.low, effect.high, 0.0)
+    return leaving_out(Verdict(word, f"{said}.", tuple(findings), effect.value, effect.low, effect.high, 0.0), left)

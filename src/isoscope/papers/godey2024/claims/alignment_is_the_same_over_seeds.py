@@ -8,6 +8,7 @@ import pandas as pd
 from isoscope.core.claim import Finding, Outcome, Verdict, claim
 from isoscope.statistics.association import hochberg
 from isoscope.statistics.chance import LEVEL
+from isoscope.statistics.equal_n import leaving_out, steps_of_different_n, without
 from isoscope.statistics.onset import clopper_pearson, sign_test
 from isoscope.statistics.suite_evidence import derived
 from isoscope.statistics.verdicts import over
@@ -22,8 +23,8 @@ from isoscope.statistics.verdicts import over
 )
 def alignment_is_the_same_over_seeds(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The part of seeds in which T, the mean over layers, is higher at the end than at the start: sign test, five of five at least."""
-    moves = {}
-    for name, rows in derived(table, "alignment").items():
+    moves, left = {}, steps_of_different_n(table, "qk_cosine", "attention")
+    for name, rows in without(derived(table, "alignment"), left).items():
         first, last = (rows[rows["step"].eq(step)] for step in (rows["step"].min(), rows["step"].max()))
         before, after = (part["value"].groupby(part["seed"].fillna(-1)).mean() for part in (first, last))
         moves[name] = (after - before).dropna()
@@ -37,4 +38,4 @@ def alignment_is_the_same_over_seeds(table: pd.DataFrame, series: pd.DataFrame) 
         low, high = clopper_pearson(wins, n)
         more = "" if n >= 5 else ", five at least are needed"
         findings.append(Finding(name, word, wins / n, low, high, 0.5, f"up in {wins} of {n} seeds{more}"))
-    return over(findings, measure="alignment rises in the seeds, by a sign test,")
+    return leaving_out(over(findings, measure="alignment rises in the seeds, by a sign test,"), left)

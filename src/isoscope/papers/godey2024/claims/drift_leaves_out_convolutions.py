@@ -6,7 +6,8 @@ import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
 from isoscope.statistics.deciding import most
-from isoscope.statistics.drift_claims import rank_cases
+from isoscope.statistics.drift_claims import left_out_by_layers, rank_cases
+from isoscope.statistics.equal_n import leaving_out
 from isoscope.statistics.verdicts import judged
 
 
@@ -21,4 +22,4 @@ def drift_leaves_out_convolutions(table: pd.DataFrame, series: pd.DataFrame) -> 
     """Spearman's ρ of first differences in each of them."""
     cases = rank_cases(table, ["convolution"])
     measure = "Spearman's ρ between the differences of drift ratio and cosine"
-    return judged(cases, most, measure=measure, above=False, unit="network")
+    return leaving_out(judged(cases, most, measure=measure, above=False, unit="network"), left_out_by_layers(table, ["convolution"]))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
-from isoscope.statistics.drift_claims import rank_cases
+from isoscope.statistics.drift_claims import left_out_by_layers, rank_cases
+from isoscope.statistics.equal_n import leaving_out
 from isoscope.statistics.evidence import TRANSFORMERS
 from isoscope.statistics.verdicts import judged_each
 
@@ -22,4 +23,7 @@ EXCEPTED = ("GPT-2", "CANINE-c", "MANTa-base", "HuBERT", "Whisper-base")
 def drift_leaves_out_exceptions(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """Spearman's ρ of first differences in each of them; those of fewer than twelve layers are not looked at."""
     cases = rank_cases(table, TRANSFORMERS, EXCEPTED)
-    return judged_each(cases, EXCEPTED, measure="Spearman's ρ between the differences of drift ratio and cosine", above=False)
+    return leaving_out(
+        judged_each(cases, EXCEPTED, measure="Spearman's ρ between the differences of drift ratio and cosine", above=False),
+        left_out_by_layers(table, TRANSFORMERS),
+    )

@@ -6,6 +6,7 @@ import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
 from isoscope.statistics.deciding import Case
+from isoscope.statistics.equal_n import leaving_out, steps_of_different_n, without
 from isoscope.statistics.onset import Estimate, clopper_pearson
 from isoscope.statistics.suite_evidence import at_end, derived
 from isoscope.statistics.verdicts import judged
@@ -23,8 +24,8 @@ PART = 0.08
 def opposite_begins_after_8_percent(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The part of heads beyond chance in opposite directions whose onset comes later than that, beside one half."""
     onsets, levels = derived(table, "onset_alignment"), derived(table, "qk_chance")
-    cases = {}
-    for name, rows in at_end(table, "qk_cosine").items():
+    cases, left = {}, {name: said for name, said in steps_of_different_n(table, "qk_cosine", "attention").items() if name in onsets}
+    for name, rows in without(at_end(table, "qk_cosine"), left).items():
         if name not in onsets or name not in levels:
             continue
         ends = rows.groupby(["layer", "head"])["value"].mean()
@@ -34,6 +35,6 @@ def opposite_begins_after_8_percent(table: pd.DataFrame, series: pd.DataFrame) -
         if len(begins):
             wins, n = int((begins > PART * float(rows["step"].max())).sum()), len(begins)
             cases[name] = Case(Estimate(wins / n, *clopper_pearson(wins, n), f"{n} heads"), (0.5,))
-    if not cases and onsets:
+    if not cases and without(onsets, left):
         return Verdict("undecided", "No head of the trainings here ends in opposite directions beyond chance with an onset of its own.")
-    return judged(cases, measure="the part of opposite heads that begin after 8 % of the steps", unit="suite")
+    return leaving_out(judged(cases, measure="the part of opposite heads that begin after 8 % of the steps", unit="suite"), left)

@@ -6,6 +6,7 @@ import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
 from isoscope.statistics.deciding import Case
+from isoscope.statistics.equal_n import leaving_out, steps_of_different_n, without
 from isoscope.statistics.evidence import estimates
 from isoscope.statistics.suite_evidence import derived
 from isoscope.statistics.verdicts import judged
@@ -20,5 +21,7 @@ from isoscope.statistics.verdicts import judged
 )
 def opposite_begins_later(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """How often a head that ends opposite begins after one that ends the same way, over seeds, beside one half."""
-    cases = {name: Case(estimates(rows)[0], (0.5,)) for name, rows in derived(table, "opposite_later").items()}
-    return judged(cases, measure="how often an opposite head begins after one of the same direction", unit="suite")
+    found = derived(table, "opposite_later")
+    left = {name: said for name, said in steps_of_different_n(table, "qk_cosine", "attention").items() if name in found}
+    cases = {name: Case(estimates(rows)[0], (0.5,)) for name, rows in without(found, left).items()}
+    return leaving_out(judged(cases, measure="how often an opposite head begins after one of the same direction", unit="suite"), left)

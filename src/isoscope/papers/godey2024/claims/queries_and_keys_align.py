@@ -8,6 +8,7 @@ import pandas as pd
 from isoscope.core.claim import Finding, Verdict, claim
 from isoscope.statistics.alignment import aligned, fallen
 from isoscope.statistics.association import holm
+from isoscope.statistics.equal_n import leaving_out, steps_of_different_n, without
 from isoscope.statistics.suite_evidence import derived, over_seeds
 from isoscope.statistics.verdicts import over
 
@@ -22,7 +23,8 @@ from isoscope.statistics.verdicts import over
 def queries_and_keys_align(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """T at the last step less that of other heads of the layer; p of all layers at once with Holm over suites, and T up in every seed."""
     found, tests, shuffled = (derived(table, name) for name in ("alignment", "alignment_p", "alignment_shuffled"))
-    found = {name: rows for name, rows in found.items() if rows["null"].notna().any() and len(rows["step"].unique()) > 1}
+    left = {name: said for name, said in steps_of_different_n(table, "qk_cosine", "attention").items() if name in found}
+    found = {name: rows for name, rows in without(found, left).items() if rows["null"].notna().any() and len(rows["step"].unique()) > 1}
     whole = {name: tests[name][tests[name]["layer"].isna()].sort_values("step") for name in found if name in tests}
     p = {name: float(rows["value"].iloc[-1]) if len(rows) else np.nan for name, rows in whole.items()}
     adjusted = dict(zip(p, holm(np.array(list(p.values()), dtype=float)), strict=True))
@@ -43,4 +45,5 @@ def queries_and_keys_align(table: pd.DataFrame, series: pd.DataFrame) -> Verdict
         text = f"T {last['value'].mean():.2g} beside {last['null'].mean():.2g} of other heads{control}; up in {int((moved > 0).sum())} of "
         text += f"{len(moved)} seeds, p = {adjusted.get(name, np.nan):.2g}, {excess.note}"
         findings.append(Finding(name, word, excess.value, excess.low, excess.high, 0.0, text))
-    return over(findings, measure="mean queries and keys align more than those of other heads and more than at the start")
+    measure = "mean queries and keys align more than those of other heads and more than at the start"
+    return leaving_out(over(findings, measure=measure), left)

@@ -6,6 +6,7 @@ import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
 from isoscope.statistics.deciding import Case, mean_of
+from isoscope.statistics.equal_n import layers_of_different_n, leaving_out, without
 from isoscope.statistics.evidence import apart, cosines, estimates, thirds
 from isoscope.statistics.verdicts import judged_each
 
@@ -21,8 +22,10 @@ FALL = -0.1
 )
 def resnet50_falls_with_depth(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The mean cosine of the last third of layers less that of the first."""
-    cases = {}
-    for name, rows in cosines(table, series, ["convolution"], named="ResNet-50").items():
+    found = cosines(table, series, ["convolution"], named="ResNet-50")
+    cases, left = {}, layers_of_different_n(found)
+    for name, rows in without(found, left).items():
         first, last = (mean_of(estimates(part)) for part in thirds(rows))
         cases[name] = Case(apart(last, first), (FALL,))
-    return judged_each(cases, ["ResNet-50"], measure="the cosine of the last third of layers less that of the first", above=False)
+    measure = "the cosine of the last third of layers less that of the first"
+    return leaving_out(judged_each(cases, ["ResNet-50"], measure=measure, above=False), left)

@@ -6,9 +6,10 @@ import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
 from isoscope.statistics.deciding import Case, shifted, weakest
+from isoscope.statistics.equal_n import layers_of_different_n, leaving_out
 from isoscope.statistics.evidence import by_stack, of_models
 from isoscope.statistics.profile import BLOCKS, bulge
-from isoscope.statistics.shape_claims import GROUPS, HEIGHT, profiles
+from isoscope.statistics.shape_claims import GROUPS, HEIGHT, blocks_of_different_n, profiles
 from isoscope.statistics.verdicts import judged
 
 
@@ -23,9 +24,12 @@ def bell_survives_the_final_norm(table: pd.DataFrame, series: pd.DataFrame) -> V
     """B under all tokens as it is, and with the state after the final norm as the last block, with the interval of the former."""
     before = profiles(table, ("bell",), "decoder")
     hidden, final = (by_stack(of_models(table, ["top_share"], GROUPS, kind=kind)) for kind in ("hidden", "final"))
-    cases = {}
+    ends = {
+        name: pd.concat([hidden[name][hidden[name]["layer"].gt(0)], final[name]]) for name in before if name in hidden and name in final
+    }
+    cases, left = {}, layers_of_different_n(ends)
     for name, (rows, parts) in before.items():
-        if name not in hidden or name not in final:
+        if name not in ends or name in left:
             continue
         blocks = hidden[name][hidden[name]["layer"].gt(0)].sort_values("layer")["value"].to_numpy(float)
         plain = parts[rows["policy"].tolist().index("all")] if "all" in rows["policy"].tolist() else None
@@ -35,4 +39,5 @@ def bell_survives_the_final_norm(table: pd.DataFrame, series: pd.DataFrame) -> V
         after[-1] = float(final[name]["value"].iloc[0])
         moved = shifted(plain, float(bulge(after) - bulge(blocks)))
         cases[name] = Case(weakest([plain, moved]), (HEIGHT,))
-    return judged(cases, measure="B before or after the final norm, whichever is less,", unit="decoder")
+    verdict = judged(cases, measure="B before or after the final norm, whichever is less,", unit="decoder")
+    return leaving_out(verdict, left | blocks_of_different_n(table, "decoder"))

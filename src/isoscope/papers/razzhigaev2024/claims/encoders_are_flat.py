@@ -6,7 +6,8 @@ import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
 from isoscope.statistics.deciding import Case, shifted, strongest
-from isoscope.statistics.shape_claims import FLAT, also_without_sinks, profiles
+from isoscope.statistics.equal_n import leaving_out
+from isoscope.statistics.shape_claims import FLAT, also_without_sinks, blocks_of_different_n, profiles
 from isoscope.statistics.verdicts import judged
 
 
@@ -24,6 +25,5 @@ def encoders_are_flat(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     for name, (rows, parts) in found.items():
         turned = also_without_sinks(shifted(strongest(parts), 0.0, scale=-1), rows, -FLAT)
         cases[name] = Case(shifted(turned, 0.0, scale=-1), (FLAT,))
-    return judged(
-        cases, measure="the range of the share over the blocks, the greatest over token policies and forms,", above=False, unit="encoder"
-    )
+    measure = "the range of the share over the blocks, the greatest over token policies and forms,"
+    return leaving_out(judged(cases, measure=measure, above=False, unit="encoder"), blocks_of_different_n(table, "encoder"))
