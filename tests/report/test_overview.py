@@ -88,3 +88,16 @@ def test_odd_curves_are_no_trouble(numbers):
 def test_a_model_without_a_cosine_has_no_row():
     assert rows_of(made({"a": {"mean_norm": [1.0, 2.0]}})) == ([], [])
     assert overview([]) == ([], [])
+
+
+def test_models_of_different_n_share_no_scale_where_the_number_depends_on_n():
+    table = made(
+        {"a": {"top_share": [0.0, 0.25], "between_cosine": [0.0, 0.5]}, "b": {"top_share": [0.0, 1.0], "between_cosine": [0.0, 1.0]}}
+    )
+    about = table["metric"].map({"top_share": "this n", "between_cosine": "population"})
+    for n, hint, alike in ((900, "greatest", False), (4000, "greatest; n differs: compare no rows", True)):
+        given = table.assign(interval_about=about, n=table["n"].where(table["model"].eq("a"), n))
+        columns, (low, high) = overview(all_lines(given, NONE))
+        assert [column.hint for column in columns] == ["greatest, between items", hint]
+        assert (points(low, 1) == points(high, 1)) == alike, "each curve fills its own scale"
+        assert points(low, 0) != points(high, 0)

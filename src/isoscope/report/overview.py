@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from isoscope.core.number import THIS_N, same_n
 from isoscope.report.line import Line, place, share, show, span
 
 WIDTH, HEIGHT, EDGE = 96, 26, 3
@@ -65,19 +66,32 @@ COLUMNS = (
 
 
 def overview(lines: list[Line]) -> tuple[list[Column], list[Row]]:
-    """A row a model that has a cosine, and the columns that any of them fills; curves of one column have one scale."""
+    """A row a model that has a cosine, and the columns that any of them fills.
+
+    Curves of one column have one scale; not so where the number depends on n and models have different n, which its heading says.
+    """
     peaks = {line.name: peak for line in lines if (peak := line.peak()) is not None}
     shown = [line for line in lines if line.name in peaks]
     filled: list[tuple[Column, list[Cell]]] = []
-    for column in COLUMNS:
+    for given in COLUMNS:
+        column = given
         curves = [values(line, column) for line in shown]
         known = [frame for frame in curves if len(frame)]
         if known:
-            top = max(float(frame["shown"].max()) for frame in known)
-            bottom = min(0.0, *(float(frame["shown"].min()) for frame in known))
-            filled.append((column, [cell(column, frame, bottom, top) for frame in curves]))
+            scales = [known] * len(curves)
+            if n_differs(known):
+                column, scales = replace(column, hint=f"{column.hint}; n differs: compare no rows"), [[frame] for frame in curves]
+            filled.append((column, [cell(column, *pair) for pair in zip(curves, scales, strict=True)]))
     rows = [Row(line.name, about(line, peaks[line.name]), tuple(cells[i] for _, cells in filled)) for i, line in enumerate(shown)]
     return [column for column, _ in filled], rows
+
+
+def n_differs(frames: list[pd.DataFrame]) -> bool:
+    """Whether the models' numbers depend on n and were taken at different n."""
+    sizes = [
+        int(frame["n"].max()) for frame in frames if "n" in frame and frame["interval_about"].eq(THIS_N).any() and frame["n"].notna().any()
+    ]
+    return bool(sizes) and not same_n(min(sizes), max(sizes))
 
 
 def about(line: Line, peak: pd.Series) -> str:
@@ -101,10 +115,12 @@ def values(line: Line, column: Column) -> pd.DataFrame:
     return rows.assign(shown=rows["value"] / rows["d"].astype(float) if column.part_of_d else rows["value"])
 
 
-def cell(column: Column, frame: pd.DataFrame, bottom: float, top: float) -> Cell:
-    """A number, its place and interval, and its curve; empty where the model has none."""
+def cell(column: Column, frame: pd.DataFrame, among: list[pd.DataFrame]) -> Cell:
+    """A number, its place and interval, and its curve on the scale of those `among` it; empty where the model has none."""
     if frame.empty:
         return Cell()
+    top = max(float(other["shown"].max()) for other in among)
+    bottom = min(0.0, *(float(other["shown"].min()) for other in among))
     if column.heads:
         return Cell(show(float(frame["value"].mean())), "", spark(frame, None, bottom, top, column.title))
     numbers = frame["shown"].to_numpy(float)
