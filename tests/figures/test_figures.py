@@ -155,8 +155,8 @@ def test_drift_figure_pairs_the_two_numbers_of_one_site(tables):
     rows = drawn_rows(figures["drift_and_cosine"].draw(table, series).to_dict())
     row = next(r for r in rows if r.get("line") == SIX and r["kind"] == "hidden" and r["layer"] == 4 and r["policy"] == "body")
     own = table[(table["model"] == SIX) & (table["kind"] == "hidden") & (table["layer"] == 4) & (table["policy"] == "body")]
-    for metric in ("mean_cosine", "drift_ratio"):
-        assert row[metric] == own.loc[own["metric"] == metric, "value"].item()
+    for column, metric in (("cosine", "mean_cosine"), ("drift_ratio", "drift_ratio")):
+        assert row[column] == own.loc[own["metric"] == metric, "value"].item()
 
 
 def test_policy_figure_needs_two_policies(tables):

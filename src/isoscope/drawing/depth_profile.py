@@ -8,7 +8,7 @@ import pandas as pd
 
 from isoscope.core.group import UNTRAINED, block_layers
 from isoscope.drawing import INK, POLICY_IS_CHOSEN, Curve, curve_scales, in_layers, labelled, layered, records, short
-from isoscope.drawing.different_n import interval_words, title_with_n
+from isoscope.drawing.different_n import interval_words, split_by_n, title_at_n
 
 ROLES = {"encoder": "#4c78a8", "decoder": "#e4762b"}
 """The colour of encoders and that of decoders; any other stack is grey."""
@@ -40,7 +40,7 @@ def role_curves(rows: pd.DataFrame) -> dict[str, Curve]:
     return found
 
 
-def depth_panel(rows: pd.DataFrame, curves: list[Curve], title: str, said: str, *, null: bool) -> Any:
+def depth_panel(rows: pd.DataFrame, curves: list[Curve], title: Any, said: str, *, null: bool) -> Any:
     """One panel: bands, lines and points of the hidden layers, a diamond for the state after the final norm; `null` is drawn thin."""
     import altair as alt
 
@@ -80,14 +80,14 @@ def depth_panel(rows: pd.DataFrame, curves: list[Curve], title: str, said: str, 
         hidden.mark_point(filled=True, size=20).encode(y=y, **tone, opacity=weight, tooltip=tooltip),
         final.mark_point(shape="diamond", size=75, strokeWidth=1.8).encode(y=y, **tone, opacity=weight, tooltip=tooltip),
         data={"values": records(rows, COLUMNS)},
-        title=title_with_n(title, rows, "curve"),
+        title=title,
     )
     faint = f"indexof(datum.curve, '{UNTRAINED}') == 0 ? 0.6 : 1"
     return chart.transform_filter(POLICY_IS_CHOSEN).transform_calculate(interval=interval_words(rows), weight=faint)
 
 
 def depth_panels(table: pd.DataFrame, shown: dict[str, tuple[str, str]], *, null: bool) -> list[Any]:
-    """A panel a metric that has values: its title, and what its axis is called. None of them in the table: no panel."""
+    """A panel a metric that has values, and n where it depends on n: its title, and what its axis is called."""
     rows = by_depth(table)
     rows = rows[rows["metric"].isin(list(shown)) & rows["value"].notna()]
     if rows.empty:
@@ -96,7 +96,8 @@ def depth_panels(table: pd.DataFrame, shown: dict[str, tuple[str, str]], *, null
     rows = rows.assign(curve=rows["line"].map({line: curve.name for line, curve in curves.items()}))
     own = {metric: rows[rows["metric"] == metric] for metric in shown}
     return [
-        depth_panel(own[metric], list(curves.values()), title, said, null=null and bool(own[metric]["null"].notna().any()))
+        depth_panel(part, list(curves.values()), title_at_n(title, words), said, null=null and bool(part["null"].notna().any()))
         for metric, (title, said) in shown.items()
-        if len(own[metric])
+        for part, words in split_by_n(own[metric], "curve")
+        if len(part)
     ]

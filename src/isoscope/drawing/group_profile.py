@@ -23,7 +23,7 @@ from isoscope.drawing import (
     short,
     with_curves,
 )
-from isoscope.drawing.different_n import interval_words, title_with_n
+from isoscope.drawing.different_n import COSINES, cosine_to_draw, interval_words, split_by_n, title_at_n
 from isoscope.statistics.chance import one_pair
 
 
@@ -33,8 +33,10 @@ def group_profile(group: str, table: pd.DataFrame, kinds: Mapping[str, str], lev
     `kinds`: the kinds of site with the titles of their panels; one that is not in the table has none. `levels`: what is drawn as a rule.
     """
     rows = grouped(with_curves(table))
-    rows = rows[rows["group"].eq(group) & rows["metric"].eq("mean_cosine") & rows["layer"].notna() & rows["head"].isna()]
+    rows = rows[rows["group"].eq(group) & rows["metric"].isin(list(COSINES)) & rows["layer"].notna() & rows["head"].isna()]
     rows = rows[rows["kind"].isin([*kinds, "final"]) & rows["value"].notna()]
+    metric = cosine_to_draw(rows, "curve")
+    rows = rows[rows["metric"].eq(metric)]
     if not rows["kind"].isin(list(kinds)).any():
         return None
     rows = in_a_row(rows).drop_duplicates(["curve", "stack", "kind", "layer", "policy"])
@@ -50,7 +52,9 @@ def group_profile(group: str, table: pd.DataFrame, kinds: Mapping[str, str], lev
         if own["kind"].eq(kind).any():
             for field in ("place", "depth") if kind in ("hidden", "map") else ("place",):
                 where = "by relative depth" if field == "depth" else "by layer"
-                made.append(_profile(own, beside[beside["kind"] == kind], field, known, levels, f"{title} {where}"))
+                for part, words in split_by_n(own, "curve"):
+                    shown = beside[beside["kind"].eq(kind) & beside["of"].isin(part["curve"])]
+                    made.append(_profile(part, shown, field, known, levels, title_at_n(f"{title} {where}", words), COSINES[metric]))
     return grid(made, table)
 
 
@@ -67,8 +71,10 @@ def published_beside(rows: pd.DataFrame) -> pd.DataFrame:
     return frame.drop_duplicates(["curve", "place"])
 
 
-def _profile(rows: pd.DataFrame, beside: pd.DataFrame, field: str, known: list[Curve], levels: Mapping[Curve, float], title: str) -> Any:
-    """One panel of a group: levels, seams, intervals, models, published curves; `field` is `place` or `depth`."""
+def _profile(
+    rows: pd.DataFrame, beside: pd.DataFrame, field: str, known: list[Curve], levels: Mapping[Curve, float], title: Any, said: str
+) -> Any:
+    """One panel of a group: levels, seams, intervals, models, published curves; `field` is `place` or `depth`, `said` the axis."""
     import altair as alt
 
     scales = curve_scales(known)
@@ -78,12 +84,12 @@ def _profile(rows: pd.DataFrame, beside: pd.DataFrame, field: str, known: list[C
         if field == "place"
         else alt.X("depth:Q", title="relative depth", scale=alt.Scale(domain=[0, 1], nice=False, padding=8))
     )
-    y = alt.Y("value:Q", title="mean cosine", scale=alt.Scale(zero=True))
+    y = alt.Y("value:Q", title=said, scale=alt.Scale(zero=True))
     weight = alt.Opacity("weight:Q", scale=None, legend=None)
     stack = alt.Detail("stack:N")
     columns = ["curve", "stack", "kind", "layer", "policy", "value", "low", "high", "pair", "n", "d", field]
     tooltip = [alt.Tooltip("curve:N", title="model"), *map(alt.Tooltip, ("stack:N", "kind:N", "layer:Q"))]
-    tooltip += [alt.Tooltip("policy:N", title="tokens"), alt.Tooltip("value:Q", title="mean cosine", format=".4g")]
+    tooltip += [alt.Tooltip("policy:N", title="tokens"), alt.Tooltip("value:Q", title=said, format=".4g")]
     tooltip += [alt.Tooltip("interval:N", title="95 % interval")]
     tooltip += [
         alt.Tooltip("pair:Q", title="one isotropic pair, 95 %", format=".3g"),
@@ -92,8 +98,8 @@ def _profile(rows: pd.DataFrame, beside: pd.DataFrame, field: str, known: list[C
     ]
     base = alt.Chart().encode(x=x)
     layers, final = base.transform_filter("datum.kind != 'final'"), base.transform_filter("datum.kind == 'final'")
-    band = {"y": alt.Y("low:Q", title="mean cosine"), "y2": alt.Y2("high:Q")}
-    pair = {"y": alt.Y("pair:Q", title="mean cosine"), "detail": [alt.Detail("curve:N"), stack]}
+    band = {"y": alt.Y("low:Q", title=said), "y2": alt.Y2("high:Q")}
+    pair = {"y": alt.Y("pair:Q", title=said), "detail": [alt.Detail("curve:N"), stack]}
     models = layered(
         layers.mark_line(stroke=INK, strokeDash=list(PAIR.dash), strokeWidth=1.2).encode(**pair),
         *([layers.mark_area(opacity=0.18).encode(**band, **tone, detail=stack)] if rows["low"].notna().any() else []),
@@ -108,7 +114,7 @@ def _profile(rows: pd.DataFrame, beside: pd.DataFrame, field: str, known: list[C
         tip = [
             alt.Tooltip("curve:N", title="published"),
             alt.Tooltip(f"{field}:Q", format=".3g"),
-            alt.Tooltip("value:Q", title="mean cosine"),
+            alt.Tooltip("value:Q", title=said),
         ]
         others += [drawn.mark_line(strokeWidth=1.4).encode(**scales), drawn.mark_point(size=14, strokeWidth=1).encode(**tone, tooltip=tip)]
     rules = [
@@ -117,7 +123,7 @@ def _profile(rows: pd.DataFrame, beside: pd.DataFrame, field: str, known: list[C
     ]
     faint = f"indexof(datum.curve, '{UNTRAINED}') == 0 ? 0.6 : 1"
     models = models.transform_filter(POLICY_IS_CHOSEN).transform_calculate(interval=interval_words(rows), weight=faint)
-    return layered(*rules, models, *others, title=title_with_n(title, rows, "curve"))
+    return layered(*rules, models, *others, title=title)
 
 
 def _seams(rows: pd.DataFrame, field: str) -> Any:

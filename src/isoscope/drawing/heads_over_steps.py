@@ -9,6 +9,7 @@ import pandas as pd
 
 from isoscope.core.group import first_seed
 from isoscope.drawing import PALETTE, grid
+from isoscope.drawing.different_n import split_by_n, title_at_n
 from isoscope.drawing.training import MOST, evenly, over_training, panel_title, step_panel
 from isoscope.statistics.chance import head_threshold
 
@@ -25,10 +26,9 @@ def heads_over_steps(table: pd.DataFrame, metric: str, *, y: str, chance: Chance
         level = head_threshold(int(of_line["d"].min()), len(of_line[["layer", "head"]].drop_duplicates()))
         for layer in evenly(of_line["layer"], MOST):
             own = of_line[of_line["layer"].eq(layer)]
-            words = panel_title(str(line), f"layer {layer}", rows)
-            panels.append(
-                step_panel(own, title=words, y=y, by="head", look=head_colour(own), chance=widest(own, chance(own, level)), domain=domain)
-            )
+            for part, at in split_by_n(own, "step"):
+                words, shade = title_at_n(panel_title(str(line), f"layer {layer}", rows), at), widest(part, chance(part, level))
+                panels.append(step_panel(part, title=words, y=y, by="head", look=head_colour(own), chance=shade, domain=domain))
     return grid(panels, table, columns=3, own_colours=True)
 
 

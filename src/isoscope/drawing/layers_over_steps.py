@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from isoscope.drawing.different_n import title_with_n
+from isoscope.drawing.different_n import split_by_n, title_at_n
 from isoscope.drawing.training import by_seed, layer_colour, over_seeds, over_training, panel_title, step_panel
 
 
@@ -21,11 +21,12 @@ def layer_panels(rows: pd.DataFrame, shown: dict[str, tuple[str, str]], *, thin:
     for line in rows["line"].drop_duplicates():
         for metric, (title, y) in shown.items():
             own = rows[rows["line"].eq(line) & rows["metric"].eq(metric)]
-            if own.empty:
-                continue
             null = "null" if metric in dashed and own["null"].notna().any() else None
-            drawn = own if thin else own[own["look"].eq("strong")]
-            spread = None if thin else over_seeds(own, "layer")
-            words, look = title_with_n(panel_title(str(line), title, rows), own, "step"), layer_colour(own["layer"])
-            panels.append(step_panel(drawn, title=words, y=y, by="layer", look=look, spread=spread, dashed=null))
+            for part, at in split_by_n(own, "step"):
+                drawn = part if thin else part[part["look"].eq("strong")]
+                if drawn.empty:
+                    continue
+                spread = None if thin else over_seeds(part, "layer")
+                words, look = title_at_n(panel_title(str(line), title, rows), at), layer_colour(own["layer"])
+                panels.append(step_panel(drawn, title=words, y=y, by="layer", look=look, spread=spread, dashed=null))
     return panels

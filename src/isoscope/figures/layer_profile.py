@@ -9,7 +9,7 @@ import pandas as pd
 
 from isoscope.core.figure import figure
 from isoscope.drawing import POLICY_IS_CHOSEN, colour, grid, in_layers, labelled, layer_axis, layered, lines, records
-from isoscope.drawing.different_n import interval_words, title_with_n
+from isoscope.drawing.different_n import interval_words, split_by_n, title_at_n
 
 FIRST = ["between_cosine", "mean_cosine", "drift_ratio", "centred_cosine", "top_share", "effective_rank"]
 FIRST += ["participation_ratio", "participation_ratio_corrected"]
@@ -25,8 +25,8 @@ COLUMNS = ["line", "stack", "kind", "layer", "policy", "value", "low", "high", "
     title="Every metric over the layers",
     caption="A line a model, with its 95 % interval as a band. Layer 0 enters the first block; the hollow diamond is the state after "
     "the final norm. Dashed: the value under isotropy at the same n and d; dotted, where there is one: isotropic directions with the "
-    "observed norms. A gap is a value that is not defined. A second line in a title warns of lines with different n, where the metric "
-    "depends on n.",
+    "observed norms. A gap is a value that is not defined. Of a metric that depends on n, lines of different n have panels of "
+    "their own.",
 )
 def layer_profile(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     """One panel a metric, whatever metrics the table holds; a table filtered to one metric gives that one panel."""
@@ -35,19 +35,23 @@ def layer_profile(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     present = set(rows["metric"].dropna())
     metrics = [name for name in FIRST if name in present] + sorted(present - set(FIRST))
     shown = [name for name in metrics if not (name.endswith(SECOND_NULL) and name.removesuffix(SECOND_NULL) in present)]
-    panels = [panel for name in shown if (panel := one_metric(rows, name, lines(table))) is not None]
+    panels = [panel for name in shown for panel in one_metric(rows, name, lines(table))]
     return grid(panels, table, columns=3)
 
 
-def one_metric(rows: pd.DataFrame, metric: str, names: list[str]) -> Any:
-    """The panel of one metric, with the colours of all `names`; None where no layer has a value."""
-
+def one_metric(rows: pd.DataFrame, metric: str, names: list[str]) -> list[Any]:
+    """The panel of one metric, with the colours of all `names`; one for each n where it depends on n, none where no layer has a value."""
     own = rows[rows["metric"] == metric]
-    if own["value"].notna().sum() == 0:
-        return None
+    other = rows[rows["metric"] == metric + SECOND_NULL]
+    parts = split_by_n(own, "line")
+    return [one_panel(part, other, title_at_n(metric, words), names) for part, words in parts if part["value"].notna().any()]
+
+
+def one_panel(own: pd.DataFrame, second_null: pd.DataFrame, title: Any, names: list[str]) -> Any:
+    """The lines of one metric that may be compared."""
     columns = list(COLUMNS)
     site = ["line", "kind", "layer", "policy"]
-    other = rows.loc[rows["metric"] == metric + SECOND_NULL, [*site, "value"]].rename(columns={"value": "norm_null"})
+    other = second_null[[*site, "value"]].rename(columns={"value": "norm_null"})
     if len(other):
         own = own.merge(other.drop_duplicates(site), on=site, how="left")
         columns.append("norm_null")
@@ -56,7 +60,7 @@ def one_metric(rows: pd.DataFrame, metric: str, names: list[str]) -> Any:
     numbers = own[["value", "low", "high", *nulls]].to_numpy(float)
     flat = bool(np.nanmin(numbers) == np.nanmax(numbers))  # a scale around one number would have no room
     layers = marks(colour(names), nulls=nulls, band=bool(own["low"].notna().any()), stacks=own["stack"].nunique(), zero=flat)
-    chart = layered(*layers, data={"values": records(own, columns)}, title=title_with_n(metric, own, "line"))
+    chart = layered(*layers, data={"values": records(own, columns)}, title=title)
     return chart.transform_filter(POLICY_IS_CHOSEN).transform_calculate(interval=interval_words(own))
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from isoscope.core.figure import figure
 from isoscope.drawing import PALETTE, grid, in_layers, labelled, layer_axis, layered, lines, policies, records
-from isoscope.drawing.different_n import interval_words, title_with_n
+from isoscope.drawing.different_n import interval_words, split_by_n, title_at_n
 
 SHOWN = ["between_cosine", "mean_cosine", "top_share", "effective_rank"]
 """The cosine (between items where there is one), the dominant direction, and the dimensions in use."""
@@ -17,7 +17,8 @@ SHOWN = ["between_cosine", "mean_cosine", "top_share", "effective_rank"]
 @figure(
     title="With and without special and first tokens",
     caption="The same layers under each token policy: all tokens; no special ones (such as [CLS] or </s>); the body, without the first "
-    "token of a sequence either. Where the lines part, a few tokens make the number; the hollow diamond is the state after the final norm.",
+    "token of a sequence either. Where the lines part, a few tokens make the number; the hollow diamond is the state after the final norm. "
+    "Of a metric that depends on n, policies that leave different numbers of tokens have panels of their own.",
 )
 def policy_difference(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     """A row of panels for each line: a few metrics, one line a policy."""
@@ -32,13 +33,13 @@ def policy_difference(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     for line in lines(rows):
         for metric in metrics:
             own = rows[(rows["line"] == line) & (rows["metric"] == metric)]
-            if own["value"].notna().any():
-                panels.append(panel(own, line, metric, names))
+            parts = split_by_n(own, "policy")
+            panels += [panel(part, title_at_n([line, metric], words), names) for part, words in parts if part["value"].notna().any()]
     return grid(panels, table, columns=max(1, len(metrics)))
 
 
-def panel(rows: pd.DataFrame, line: str, metric: str, names: list[str]) -> Any:
-    """One metric of one model under every policy."""
+def panel(rows: pd.DataFrame, title: Any, names: list[str]) -> Any:
+    """One metric of one model under the policies that may be compared."""
     import altair as alt
 
     scale = alt.Scale(domain=names, range=[PALETTE[i % len(PALETTE)] for i in range(len(names))])
@@ -58,4 +59,4 @@ def panel(rows: pd.DataFrame, line: str, metric: str, names: list[str]) -> Any:
         final.mark_point(shape="diamond", size=75, strokeWidth=1.8, opacity=1).encode(y=y, tooltip=tooltip),
         data={"values": records(rows, ["policy", "kind", "layer", "value", "low", "high", "n", "d"])},
     )
-    return chart.transform_calculate(interval=interval_words(rows)).properties(title=title_with_n([line, metric], rows, "policy"))
+    return chart.transform_calculate(interval=interval_words(rows)).properties(title=title)

@@ -7,7 +7,8 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.drawing import INK, INTERVAL, POLICY_IS_CHOSEN, colour, grid, labelled, layer_axis, layered, lines, records
+from isoscope.drawing import INK, POLICY_IS_CHOSEN, colour, grid, labelled, layer_axis, layered, lines, records
+from isoscope.drawing.different_n import interval_words, split_by_n, title_at_n
 from isoscope.statistics.chance import head_threshold
 
 SHOWN = {
@@ -27,11 +28,16 @@ def query_key_alignment(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     """A panel a metric, a point a head."""
     table, _ = labelled(table, series)
     rows = table[table["kind"].isin(["attention", "cross_attention"]) & table["head"].notna() & table["value"].notna()]
-    panels = [panel(own, metric, title) for metric, title in SHOWN.items() if len(own := rows[rows["metric"] == metric])]
+    panels = [
+        panel(part, metric, title_at_n(title, words), lines(rows))
+        for metric, title in SHOWN.items()
+        for part, words in split_by_n(rows[rows["metric"] == metric], "line")
+        if len(part)
+    ]
     return grid(panels, table) if panels else None
 
 
-def panel(rows: pd.DataFrame, metric: str, title: str) -> Any:
+def panel(rows: pd.DataFrame, metric: str, title: Any, names: list[str]) -> Any:
     """One metric over the layers."""
     import altair as alt
 
@@ -40,8 +46,8 @@ def panel(rows: pd.DataFrame, metric: str, title: str) -> Any:
     y = alt.Y("value:Q", title=None, scale=alt.Scale(domain=[-1, 1] if metric == "qk_cosine" else [0, 1]))
     base = alt.Chart({"values": records(rows, ["line", "kind", "layer", "head", "policy", "value", "low", "high"])}).encode(x=layer_axis())
     shape = alt.Shape("kind:N", scale=alt.Scale(domain=["attention", "cross_attention"], range=["circle", "diamond"]), legend=None)
-    points = base.mark_point(size=26, strokeWidth=1.4, opacity=0.8).encode(y=y, color=colour(lines(rows)), shape=shape, tooltip=tooltip)
-    drawn = [points.transform_filter(POLICY_IS_CHOSEN).transform_calculate(interval=INTERVAL)]
+    points = base.mark_point(size=26, strokeWidth=1.4, opacity=0.8).encode(y=y, color=colour(names), shape=shape, tooltip=tooltip)
+    drawn = [points.transform_filter(POLICY_IS_CHOSEN).transform_calculate(interval=interval_words(rows))]
     if metric == "qk_cosine":
         drawn = [*(chance(level) for level in levels(rows)), *drawn]
     return layered(*drawn).properties(title=title)

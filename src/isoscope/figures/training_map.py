@@ -9,7 +9,7 @@ import pandas as pd
 from isoscope.core.figure import figure
 from isoscope.core.group import first_seed
 from isoscope.drawing import POLICY_IS_CHOSEN, grid, in_layers, records, short
-from isoscope.drawing.different_n import interval_words, title_with_n
+from isoscope.drawing.different_n import interval_words, split_by_n, title_at_n
 from isoscope.drawing.training import over_training, panel_title, ticks
 
 SHOWN = {
@@ -36,8 +36,8 @@ def training_map(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     for line in rows["line"].drop_duplicates():
         for metric, (title, scheme) in SHOWN.items():
             own = rows[rows["line"].eq(line) & rows["metric"].eq(metric)]
-            if len(own):
-                panels.append(panel(own, title_with_n(panel_title(str(line), title, rows), own, "step"), scheme))
+            words = panel_title(str(line), title, rows)
+            panels += [panel(part, title_at_n(words, at), scheme) for part, at in split_by_n(own, "step") if len(part)]
     return grid(panels, table, own_colours=True)
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 
 from isoscope.core.figure import figure
 from isoscope.drawing import PALETTE, Curve, curve_scales, grid
+from isoscope.drawing.different_n import split_by_n, title_at_n
 from isoscope.drawing.training import MOST, by_seed, evenly, over_training, panel_title, step_panel
 from isoscope.statistics.chance import head_threshold
 
@@ -30,9 +31,10 @@ def training_seeds(table: pd.DataFrame, series: pd.DataFrame) -> Any:
         look = curve_scales([Curve(str(name), PALETTE[i % len(PALETTE)]) for i, name in enumerate(names)])
         for layer in evenly(of_line["layer"], MOST):
             own = of_line[of_line["layer"].eq(layer)]
-            chance = own[["policy", "step"]].drop_duplicates().assign(low=-level, high=level)
-            words = panel_title(str(line), f"layer {layer}", rows)
-            panels.append(
-                step_panel(own, title=words, y="cosine of mean query and key", by="curve", look=look, chance=chance, domain=[-1, 1])
-            )
+            for part, at in split_by_n(own, "step"):
+                chance = part[["policy", "step"]].drop_duplicates().assign(low=-level, high=level)
+                words = title_at_n(panel_title(str(line), f"layer {layer}", rows), at)
+                panels.append(
+                    step_panel(part, title=words, y="cosine of mean query and key", by="curve", look=look, chance=chance, domain=[-1, 1])
+                )
     return grid(panels, table, columns=3)

@@ -48,7 +48,7 @@ def alignments(suite: MeasuredSuite, seen: Gathered) -> Iterator[dict[str, Any]]
     squares = {place: {at: squared_cosines(*pair) for at, pair in own.items()} for place, own in seen.means.items()}
     for (place, seed, step), cosine in seen.joined.items():
         where = {"kind": "attention", "stack": place.stack, "layer": place.layer, "seed": seed, "step": step}
-        numbers = {"n": cosine.n, "d": cosine.d, "null": cosine.null, "null_sd": cosine.null_sd}
+        numbers = {"n": cosine.n, "d": cosine.d, "null": cosine.null, "null_sd": cosine.null_sd, "interval_about": cosine.interval_about}
         value = Estimate(cosine, cosine.low, cosine.high, "heads side by side as one vector")
         yield {"metric": "qk_cosine_joined", "value": value, **where, **numbers}
     for stack in dict.fromkeys(place.stack for place in squares):
