@@ -99,4 +99,7 @@ def test_drift_of_networks_that_pool(group: str) -> None:
         table, series = tables((given, []))
         found = decide(unequal_layers(table, "mean_cosine"), series)
         assert found.outcome == outcome
-        assert ("Not compared: a: n differs (500 to 1,000) and mean_cosine depends on n; b: " in found.said) == (outcome == "undecided")
+        assert (
+            "Not compared: a: n differs between layers (500 to 1,000) and mean_cosine depends on n; measure between_cosine too; b: "
+            in found.said
+        ) == (outcome == "undecided")

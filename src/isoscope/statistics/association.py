@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from isoscope.core.group import UNIT, UNTRAINED, grouped, in_a_row
 from isoscope.statistics.chance import LEVEL, margin
+from isoscope.statistics.comparable_layers import BETWEEN, comparable_over_layers
 
 Array = NDArray[np.float64]
 
@@ -230,10 +231,12 @@ def associations(table: pd.DataFrame) -> pd.DataFrame:
     seeds of one model are averaged, and untrained twins stay out.
     """
     rows = grouped(table)
-    rows = rows[rows["kind"].eq("hidden") & rows["layer"].notna() & rows["head"].isna() & rows["metric"].isin([OUTCOME, *PREDICTORS])]
+    rows = rows[
+        rows["kind"].eq("hidden") & rows["layer"].notna() & rows["head"].isna() & rows["metric"].isin([OUTCOME, BETWEEN, *PREDICTORS])
+    ]
     made = []
     if len(rows):
-        rows = in_a_row(rows)
+        rows = in_a_row(comparable_over_layers(rows)[0])
         for (policy, _), own in rows.groupby(["policy", "group"], sort=False):
             made += [found | {"policy": policy} for found in of_group(own)]
     frame = pd.DataFrame(made, columns=list(COLUMNS)).astype(COLUMNS)

@@ -9,11 +9,12 @@ import pandas as pd
 
 from isoscope.core.claim import NOTHING, Finding, Outcome, Verdict
 from isoscope.core.group import UNTRAINED
-from isoscope.statistics.association import FEWEST_LAYERS, FEWEST_MODELS, OUTCOME, associations, fisher
+from isoscope.statistics.association import FEWEST_LAYERS, FEWEST_MODELS, associations, fisher
 from isoscope.statistics.chance import margin
+from isoscope.statistics.comparable_layers import comparable_over_layers
 from isoscope.statistics.deciding import Case, outcome
-from isoscope.statistics.equal_n import LeftOut, layers_of_different_n, leaving_out
-from isoscope.statistics.evidence import COSINES, by_model, in_order, interval, is_named, of_models
+from isoscope.statistics.equal_n import LeftOut, leaving_out
+from isoscope.statistics.evidence import COSINES, in_order, interval, is_named, of_models
 from isoscope.statistics.onset import Estimate
 
 PREDICTOR = "drift_ratio"
@@ -22,23 +23,10 @@ WEAK = 0.3
 
 
 def _found(table: pd.DataFrame, groups: Collection[str], without: Sequence[str] = ()) -> pd.DataFrame:
-    rows = comparable_over_layers(of_models(table, [*COSINES, PREDICTOR], groups))[0]
-    named = [any(is_named(model, name) for name in without) for model in rows["model"]]
+    rows = of_models(table, [*COSINES, PREDICTOR], groups)
+    left = left_out_by_layers(table, groups)
+    named = [str(model) in left or any(is_named(model, name) for name in without) for model in rows["model"]]
     return associations(rows[[not found for found in named]].drop(columns="group")) if len(rows) else associations(rows)
-
-
-def comparable_over_layers(rows: pd.DataFrame) -> tuple[pd.DataFrame, LeftOut]:
-    """The rows with one cosine a layer that its model's layers can be compared by, and the models that have none.
-
-    It is that over all pairs, as published. Where the layers have different n, as in a network that pools, it is that between documents,
-    which does not depend on n.
-    """
-    differ = layers_of_different_n(by_model(rows[rows["metric"].eq(OUTCOME)]))
-    between, pooling = rows["metric"].eq(COSINES[0]), rows["model"].isin(list(differ))
-    kept = rows[~between & ~(pooling & rows["metric"].eq(OUTCOME))]
-    known = set(rows.loc[between & pooling, "model"])
-    left = {name: said for name, said in differ.items() if name not in known}
-    return pd.concat([kept[~kept["model"].isin(list(left))], rows[between & pooling].assign(metric=OUTCOME)]), left
 
 
 def left_out_by_layers(table: pd.DataFrame, groups: Collection[str]) -> LeftOut:
