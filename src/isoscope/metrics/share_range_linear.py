@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from isoscope.statistics.kernel import Floats
-from isoscope.statistics.profile import profile, spread
+from isoscope.statistics.profile import profile, spread, steps
 from isoscope.statistics.spectrum import top_part_linear
 
 
-@profile(of=top_part_linear, range=(0.0, 1.0), title="Range of the linear top share over the blocks")
+@profile(of=top_part_linear, range=(0.0, 1.0), contrasts=steps, title="Range of the linear top share over the blocks")
 def share_range_linear(shares: Floats) -> Floats:
     """The largest linear top share of any block minus the smallest; one number a stack.
 

@@ -10,9 +10,12 @@ import numpy as np
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import THIS_N, Number
+from isoscope.statistics.chance import margin
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.declared import Declared
+from isoscope.statistics.groups import effective_groups
 from isoscope.statistics.kernel import Floats
+from isoscope.statistics.simultaneous import band_factor
 
 BLOCKS = 6
 """A stack of fewer blocks has no first sixth, or no middle third, of its own."""
@@ -28,25 +31,42 @@ class Level:
     moved: Floats | None  # (draws,)
     documents: np.ndarray  # what the draws were made of, in increasing order
     whole: int  # documents of the layer's own sample
+    effective: float  # documents that the draws were made of, those of many points counted as what they weigh
     n: int
     d: int
 
 
+def humps(shares: Floats) -> Floats:
+    """The mean over the middle third of blocks (last axis) minus that over the first sixth, and minus that over the last: (…, 2).
+
+    Block l of L stands at the relative depth (l − ½)/L, so that a row read backwards gives the same two.
+    """
+    blocks = shares.shape[-1]
+    depth = (np.arange(blocks) + 0.5) / blocks
+    middle = (depth >= 1 / 3) & (depth <= 2 / 3)
+    ends = [shares[..., end].mean(-1) for end in (depth <= 1 / 6, depth >= 5 / 6)]
+    return np.asarray(shares[..., middle].mean(-1)[..., None] - np.stack(ends, axis=-1))
+
+
 def bulge(shares: Floats) -> Floats:
     """The mean over the middle third of blocks (last axis) minus the larger of the means over the first and the last sixth.
-
-    Block l of L stands at the relative depth (l − ½)/L, so that a row read backwards gives the same.
 
     >>> float(bulge(np.array([0.1, 0.2, 0.6, 0.8, 0.2, 0.3])).round(3))
     0.4
     >>> float(bulge(np.arange(12.0)))
     -5.0
     """
-    blocks = shares.shape[-1]
-    depth = (np.arange(blocks) + 0.5) / blocks
-    middle = (depth >= 1 / 3) & (depth <= 2 / 3)
-    ends = [shares[..., end].mean(-1) for end in (depth <= 1 / 6, depth >= 5 / 6)]
-    return np.asarray(shares[..., middle].mean(-1) - np.maximum(*ends))
+    return np.asarray(humps(shares).min(-1))
+
+
+def steps(shares: Floats) -> Floats:
+    """The difference between any two blocks (last axis), the higher-numbered one less the other: (…, L(L − 1)/2).
+
+    >>> steps(np.array([0.0, 1.0, 3.0])).tolist()
+    [1.0, 3.0, 2.0]
+    """
+    first, second = np.triu_indices(shares.shape[-1], 1)
+    return np.asarray(shares[..., second] - shares[..., first])
 
 
 def spread(shares: Floats) -> Floats:
@@ -67,7 +87,8 @@ class Profile(Declared):
     """A number of a whole stack: call it with {layer: cloud} of its hidden states; layer 0, which enters the first block, is left out.
 
     Its interval is a bootstrap over documents with the *same* draws in every layer, so that what moves all layers together
-    moves no difference between them.
+    moves no difference between them. The draws give the standard error of each contrast between blocks, and `contrast_interval`
+    goes from there to the least or the greatest of them.
     """
 
     reads = ("second",)
@@ -83,10 +104,12 @@ class Profile(Declared):
         of: Callable[[Floats], Floats],
         range: tuple[float, float],
         title: str,
+        contrasts: Callable[[Floats], Floats],
+        least: bool = False,
         on_request: bool = False,
     ) -> None:
         super().__init__(function, title=title, on_request=on_request)
-        self.range, self._of, self._function = range, of, function
+        self.range, self._of, self._function, self._contrasts, self._least = range, of, function, contrasts, least
 
     def available(self, cloud: object) -> bool:
         """Whether a layer's cloud kept what this profile must have."""
@@ -106,7 +129,9 @@ class Profile(Declared):
         own = np.unique(cloud.drawn.unit) if cloud.has("sample") else np.empty(0, np.uint64)
         chosen = own if documents is None else documents
         moved = cloud.spectral_moves(self._of, documents=None if np.array_equal(own, chosen) else chosen)
-        return Level(cloud.spectral_value(self._of), moved, chosen, len(own), cloud.n, cloud.d)
+        sizes = np.unique(cloud.drawn.unit[np.isin(cloud.drawn.unit, chosen)], return_counts=True)[1] if len(own) else np.empty(0)
+        effective = effective_groups(sizes.astype(np.float64)) if len(sizes) else 0.0
+        return Level(cloud.spectral_value(self._of), moved, chosen, len(own), effective, cloud.n, cloud.d)
 
     def over(self, levels: Mapping[int, Level], last: int) -> Number:
         """The number of a stack whose last block is `last`, from what was kept of each of its layers."""
@@ -123,10 +148,45 @@ class Profile(Declared):
         drawn, note = _draws(list(blocks.values()))
         if drawn is None:
             return Number(value, n=n, d=d, note=note)
-        # Reflected: chance moves the larger of two ends up, in the number as in the draws, and this takes it off instead of adding it.
-        low, high = 2 * value - np.nanquantile(self._function(values + drawn), [0.975, 0.025])
-        low, high = max(min(float(low), value), self.range[0]), min(max(float(high), value), self.range[1])
+        freedom, documents = min(level.effective for level in blocks.values()) - 1, len(blocks[1].documents)
+        moves = self._contrasts(independent_moves(drawn) * (documents / (documents - 1)) ** 0.5)
+        low, high = contrast_interval(self._contrasts(values), moves, freedom, least=self._least)
+        low, high = max(min(low, value), self.range[0]), min(max(high, value), self.range[1])
         return Number(value, n=n, d=d, low=low, high=high, note=note).about(self.interval_about)
+
+
+def independent_moves(drawn: Floats) -> Floats:
+    """(k, layers) moves of all layers, k no more than there are layers, with the covariance of the draws (draws, layers)."""
+    known = drawn[np.isfinite(drawn).all(1)]
+    return np.asarray(np.linalg.qr(known - known.mean(0), mode="r") / max(len(known) - 1, 1) ** 0.5)
+
+
+def contrast_interval(contrasts: Floats, moves: Floats, freedom: float, *, least: bool) -> tuple[float, float]:
+    """A 95 % interval of the least of several contrasts between blocks, or of the greatest in size.
+
+    The least is above a threshold where all are: its lower end is the least of their lower ends, and none need be wider for that. It is
+    below where one of them is, and the least of several lies too low by chance: so its upper end is the least of the upper ends of a
+    band that holds all contrasts at once, by max-t over the draws. The greatest is the same, turned round. Each contrast has Student's
+    interval with the effective number of documents, since quantiles of draws of few documents are too narrow, and the larger of two
+    ends is not smooth, so that its own draws do not say how far it moves.
+
+    Args:
+        contrasts: (m,) what was found.
+        moves: (k, m) independent moves whose squares add up to the variance of each.
+        freedom: degrees of freedom of a contrast's standard error.
+        least: whether the number is the least of the contrasts; else it is the greatest of their sizes.
+
+    >>> [round(end, 2) for end in contrast_interval(np.array([5.0]), np.array([[0.6], [0.8]]), 1e9, least=True)]
+    [3.04, 6.96]
+    """
+    if not freedom > 0:
+        return np.nan, np.nan
+    halves = margin(1.0, freedom) * np.sqrt((moves**2).sum(0))
+    wide = band_factor(moves, freedom) * halves
+    if least:
+        return float((contrasts - halves).min()), float((contrasts + wide).min())
+    sizes = np.abs(contrasts)
+    return float((sizes - wide).max()), float((sizes + halves).max())
 
 
 def _draws(levels: list[Level]) -> tuple[Floats | None, str]:
@@ -148,6 +208,8 @@ def profile(
     of: Callable[[Floats], Floats],
     range: tuple[float, float],
     title: str,
+    contrasts: Callable[[Floats], Floats],
+    least: bool = False,
     on_request: bool = False,
 ) -> Callable[[Callable[[Floats], Floats]], Profile]:
     """Declare the function below, of numbers by block (last axis), as the profile of its own name.
@@ -156,6 +218,10 @@ def profile(
         of: what each block's number is, a function of its centred covariance's eigenvalues (last axis, falling).
         range: the smallest and the largest value it can take.
         title: what a figure calls it.
+        contrasts: the differences between blocks, linear, of which it is the least, or the greatest in size.
+        least: whether it is the least of them.
         on_request: whether it is computed only where it is named.
     """
-    return lambda function: Profile(function, of=of, range=range, title=title, on_request=on_request)
+    return lambda function: Profile(
+        function, of=of, range=range, title=title, contrasts=contrasts, least=least, on_request=on_request
+    )

@@ -8,6 +8,8 @@ from isoscope.statistics.chance import LEVEL, upper_quantile, widening
 from isoscope.statistics.kernel import Floats
 
 DRAWS = 9_999
+ROWS = 1_000
+"""Draws that are looked at together."""
 
 
 def band_factor(moves: Floats, freedom: float) -> float:
@@ -29,7 +31,9 @@ def band_factor(moves: Floats, freedom: float) -> float:
     if units.shape[1] < 2:
         return 1.0
     rng = np.random.default_rng(0)
-    farthest = np.abs(rng.standard_normal((DRAWS, len(units))) @ units).max(1)
+    weights = rng.standard_normal((DRAWS, len(units)))
+    # In parts: all pairs of the blocks of a large model are a thousand columns.
+    farthest = np.concatenate([np.abs(weights[at : at + ROWS] @ units).max(1) for at in range(0, DRAWS, ROWS)])
     if np.isfinite(freedom):
         farthest /= np.sqrt(rng.chisquare(freedom, DRAWS) / freedom)
     factor = float(np.quantile(farthest, 1 - LEVEL)) / upper_quantile(LEVEL / 2, freedom)
