@@ -102,11 +102,19 @@ def noise(*numbers: int) -> float:
     return float(np.sin(sum((i + 1) * 7.3 * n for i, n in enumerate(numbers))))
 
 
-def heads(model: str, metric: str, curve: Iterable[float], kind: str = "attention", tilt: float = 0.0, **more: object) -> list[Row]:
+def heads(
+    model: str,
+    metric: str,
+    curve: Iterable[float],
+    kind: str = "attention",
+    tilt: float = 0.0,
+    steps: Iterable[int] = STEPS,
+    **more: object,
+) -> list[Row]:
     """A row a seed, step, layer and head, following a curve over the steps; `tilt` is added from −1 (first layer) to 1 (last)."""
     return [
         row(model, "trained", metric, value + tilt * (layer - 3.5) / 2.5 + 0.01 * noise(seed, layer, head), **(at | more))
-        for step, value in zip(STEPS, curve, strict=True)
+        for step, value in zip(steps, curve, strict=True)
         for seed in SEEDS
         for layer in LAYERS
         for head in HEADS
@@ -140,10 +148,9 @@ def alignment(model: str, first: float, last: float, p: float = 0.001) -> list[R
     return [*rows, said(model, "alignment_p", p, step=100), said(model, "alignment_shuffled", 0.1, layer=1, step=100)]
 
 
-def opposite(model: str, onset: float) -> list[Row]:
-    """Heads that all end in opposite directions, and begin at this step."""
-    onsets = [said(model, "onset_alignment", onset, layer=layer, head=head) for layer in LAYERS for head in HEADS]
-    return [*heads(model, "qk_cosine", (0, -0.2, -0.8)), *onsets, said(model, "qk_chance", 0.5)]
+def opposite(model: str, onset: int) -> list[Row]:
+    """Heads that all end in opposite directions, and begin at this step of 100."""
+    return [*heads(model, "qk_cosine", (0, -0.2, -0.8), steps=(0, onset, 100)), said(model, "qk_chance", 0.5)]
 
 
 def along(basis: str, kinds: tuple[str, ...], part: float) -> Made:
@@ -288,7 +295,7 @@ CASES: dict[str, tuple[Made, Made]] = {
         of_suites(lambda name: [said(name, "opposite_later", 0.8, 0.1)]),
         of_suites(lambda name: [said(name, "opposite_later", 0.2, 0.1)]),
     ),
-    "opposite_begins_after_8_percent": (of_suites(opposite, 20.0), of_suites(opposite, 2.0)),
+    "opposite_begins_after_8_percent": (of_suites(opposite, 20), of_suites(opposite, 2)),
     "first_component_carries_drift": (along("union", ("query", "key"), 0.8), along("union", ("query", "key"), 0.2)),
     "components_describe_each_other": (
         joined(along("query", ("key",), 0.8), along("key", ("query",), 0.8)),

@@ -222,6 +222,4 @@ def profile(
         least: whether it is the least of them.
         on_request: whether it is computed only where it is named.
     """
-    return lambda function: Profile(
-        function, of=of, range=range, title=title, contrasts=contrasts, least=least, on_request=on_request
-    )
+    return lambda function: Profile(function, of=of, range=range, title=title, contrasts=contrasts, least=least, on_request=on_request)

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 
 from isoscope.core.group import UNTRAINED, suites
-from isoscope.statistics.deciding import between_groups
-from isoscope.statistics.evidence import SAME, Units, by_stack, thirds
-from isoscope.statistics.onset import Estimate, student
+from isoscope.statistics.evidence import SAME, Units, apart, by_stack, thirds
+from isoscope.statistics.onset import Estimate, Track, onset, student
 
 
 def derived(table: pd.DataFrame, metric: str) -> Units:
@@ -35,16 +35,48 @@ def at_end(table: pd.DataFrame, metric: str, *, kind: str = "attention", policy:
 
 
 def ends(table: pd.DataFrame, metric: str, *, kind: str, policy: str = "all", size: bool = False) -> Units:
-    """First and last step of suites, by suite: a row a seed, layer and head with `first` and `last`; `size` leaves signs out."""
+    """First and last step of suites, by suite: a row a seed, layer and head with `first` and `last`; `size` leaves signs out.
+
+    `first_half` and `last_half` are half the intervals over documents.
+    """
     own = _checkpoint_rows(table, metric, kind, policy)
     found: Units = {}
     for name, rows in by_stack(own[own["model"].isin(suites(own))]).items():
-        values = rows.assign(value=rows["value"].abs() if size else rows["value"], seed=rows["seed"].fillna(-1))
-        wide = values.pivot_table(index=["seed", "layer", "head"], columns="step", values="value", dropna=False)
-        both = wide[[wide.columns.min(), wide.columns.max()]].set_axis(["first", "last"], axis=1).dropna().reset_index()
+        values = rows.assign(
+            value=rows["value"].abs() if size else rows["value"], half=(rows["high"] - rows["low"]) / 2, seed=rows["seed"].fillna(-1)
+        )
+        keys = ["seed", "layer", "head"]
+        wide = [values.pivot_table(index=keys, columns="step", values=part, dropna=False) for part in ("value", "half")]
+        steps = [wide[0].columns.min(), wide[0].columns.max()]
+        both = wide[0][steps].set_axis(["first", "last"], axis=1).dropna()
+        both = both.join(wide[1].reindex(columns=steps).set_axis(["first_half", "last_half"], axis=1)).reset_index()
         if len(both):
             found[name] = both
     return found
+
+
+def onsets_by_seed(table: pd.DataFrame, metric: str) -> Units:
+    """When a number of heads begins to change, by suite: a row a seed, layer and head with `onset`, its value at the `end`, and `step`."""
+    own = _checkpoint_rows(table, metric, "attention", "all")
+    own = own[own["head"].notna() & own["step"].notna()].assign(seed=own["seed"].fillna(-1)).sort_values("step", kind="stable")
+    found: Units = {}
+    for name, rows in by_stack(own).items():
+        made = []
+        for (seed, layer, head), points in rows.groupby(["seed", "layer", "head"]):
+            track = Track(*points[["step", "value", "low", "high"]].to_numpy(float).T)
+            made.append((seed, layer, head, onset(track).value, track.values[-1], track.steps[-1]))
+        found[name] = pd.DataFrame(made, columns=["seed", "layer", "head", "onset", "end", "step"])
+    return found
+
+
+def change_over_seeds(rows: pd.DataFrame) -> Estimate:
+    """The last step less the first of what `ends` gives; of one seed as if the two steps had been measured on different documents."""
+    return over_seeds(rows, rows["last"] - rows["first"], np.hypot(rows["first_half"], rows["last_half"]))
+
+
+def end_over_seeds(rows: pd.DataFrame) -> Estimate:
+    """The last step of what `ends` gives."""
+    return over_seeds(rows, rows["last"], rows["last_half"])
 
 
 def _checkpoint_rows(table: pd.DataFrame, metric: str, kind: str, policy: str) -> pd.DataFrame:
@@ -52,23 +84,35 @@ def _checkpoint_rows(table: pd.DataFrame, metric: str, kind: str, policy: str) -
     return own[own["revision"].notna() | own["step"].notna()]
 
 
-def over_seeds(rows: pd.DataFrame, values: pd.Series | None = None) -> Estimate:
-    """The mean over seeds with Student's interval; of a single seed over its layers, as the heads of one layer are alike.
+def over_seeds(rows: pd.DataFrame, values: pd.Series | None = None, halves: pd.Series | None = None) -> Estimate:
+    """The mean over seeds with Student's interval; of a single seed over documents, and so about that one training alone.
 
-    `values`: a number for each row, where it is not the column `value`.
+    Layers and heads of one training are no units: they share its chance, so that an interval over layers speaks in up to two thirds of
+    trainings in which nothing happens. Intervals of layers and heads over documents are taken to go together.
+
+    Args:
+        rows: with columns `seed`, `value`, `low` and `high`.
+        values: a number for each row, where it is not the column `value`.
+        halves: half the interval of each over documents; none is known where `values` are given without.
     """
     own = rows["value"] if values is None else values
-    seeds, layers = (own.groupby(rows[name].fillna(-1)).mean() for name in ("seed", "layer"))
-    units, over = (seeds, "seeds") if len(seeds) > 1 else (layers, "layers")
-    return replace(student(units), note=f"interval over {len(units)} {over}")
+    seeds = own.groupby(rows["seed"].fillna(-1)).mean()
+    if len(seeds) > 1:
+        return replace(student(seeds), note=f"interval over {len(seeds)} seeds")
+    if values is None and {"low", "high"} <= set(rows):
+        halves = (rows["high"] - rows["low"]) / 2
+    value, half = float(own.mean()), math.nan if halves is None else float(halves.mean(skipna=False))
+    if not math.isfinite(half):
+        return Estimate(value, note="one seed has no interval over seeds")
+    return Estimate(value, value - half, value + half, "one seed, interval over documents")
 
 
 def third_gap(rows: pd.DataFrame) -> Estimate:
-    """The mean over the first third of layers less that over the last: over seeds, or of a single seed over layers."""
+    """The mean over the first third of layers less that over the last: over seeds, or of a single seed over documents."""
     first, last = thirds(rows)
     means = [part["value"].groupby(part["seed"].fillna(-1)).mean() for part in (first, last)]
     if len(means[0]) < 2:
-        return between_groups(*(part.groupby("layer")["value"].mean().to_numpy(float) for part in (first, last)))
+        return apart(*(over_seeds(part) for part in (first, last)))
     return student((means[0] - means[1]).dropna())
 
 

@@ -68,6 +68,7 @@ def shape_null(profile: Profile, truth: float, shape: str, documents: int, draws
     draw = partial(interval_misses, profile=profile, truth=truth, shape=shape, documents=documents, uneven=uneven)
     return Null(f"`{profile.name}` of one stack", f"{truth:g} ({shape}), 12 blocks, {documents} documents{lengths}", draw, draws)
 
+
 NULLS = [
     shape_null(bell, HEIGHT, "bell", 60, 600),
     shape_null(bell, HEIGHT, "bell", 200, 600),

@@ -97,9 +97,10 @@ def _aligned(
         if len(seeds) > 1:
             grown, excess = student(moved), student([b.mean() - null for (_, b), null in zip(ends, nulls, strict=True)])
         else:
-            grown, excess = student(ends[0][1] - ends[0][0]), student(ends[0][1] - nulls[0])
+            # Heads of one training share its chance: an interval over them is drawn, and decides nothing.
+            grown, excess = student(ends[0][1] - ends[0][0]), Estimate(float(ends[0][1].mean() - nulls[0]))
         parts[place] = seeds, moved, grown, excess
-    fell = fallen([(grown, excess) for _, _, grown, excess in parts.values()])
+    fell = fallen([(grown if len(seeds) > 1 else Estimate(grown.value), excess) for seeds, _, grown, excess in parts.values()])
     for (place, (seeds, moved, grown, _)), down in zip(parts.items(), fell, strict=True):
         said = aligned(adjusted[place], moved, down)
         where = {"kind": "attention", "stack": place.stack, "layer": place.layer}

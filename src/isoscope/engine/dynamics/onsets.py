@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from isoscope.engine.dynamics.suite import CHANGES, COSINE, DRIFT, NAN, SHARPNESS, MeasuredSuite, Seed
-from isoscope.statistics.chance import LEVEL
 from isoscope.statistics.kernel import Floats
 from isoscope.statistics.onset import Estimate, Track, change, direction, later, onset, onset_over_seeds, precedence
 
@@ -66,7 +65,7 @@ def _opposite(suite: MeasuredSuite, tracks: Tracks, begins: Onsets, levels: dict
             ends = [where for where, own in heads.items() if seed in own and sign * own[seed].values[-1] > level]
             parts[sign].append(np.array([begins[where][seed] for where in ends]))
         found, p = later(parts[-1], parts[1])
-        sure = p < LEVEL if np.isnan(found.low) else not found.low <= 0.5 <= found.high
+        sure = found.low > 0.5 or found.high < 0.5  # of one seed there is no interval: its heads share the chance of one training
         said = ("later" if found.value > 0.5 else "earlier") if sure else "undecided"
         count = [sum(map(len, own)) for own in parts.values()]
         note = f"how often a head that ends opposite ({count[1]}) begins after one that ends the same way ({count[0]}); p = {p:.3g}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
 from isoscope.statistics.deciding import Case
 from isoscope.statistics.equal_n import leaving_out, steps_of_different_n, without
-from isoscope.statistics.onset import Estimate, clopper_pearson
-from isoscope.statistics.suite_evidence import at_end, derived
+from isoscope.statistics.onset import Estimate, precedence
+from isoscope.statistics.suite_evidence import derived, onsets_by_seed
 from isoscope.statistics.verdicts import judged
 
 PART = 0.08
@@ -22,19 +23,19 @@ PART = 0.08
     needs="three trainings with heads that end in opposite directions: `isoscope sweep SUITE --taps hidden,attention --out RUN`",
 )
 def opposite_begins_after_8_percent(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
-    """The part of heads beyond chance in opposite directions whose onset comes later than that, beside one half."""
-    onsets, levels = derived(table, "onset_alignment"), derived(table, "qk_chance")
+    """The part of heads beyond chance in opposite directions whose onset comes later than that, over seeds, beside one half."""
+    onsets, levels = onsets_by_seed(table, "qk_cosine"), derived(table, "qk_chance")
     cases, left = {}, {name: said for name, said in steps_of_different_n(table, "qk_cosine", "attention").items() if name in onsets}
-    for name, rows in without(at_end(table, "qk_cosine"), left).items():
-        if name not in onsets or name not in levels:
+    for name, rows in without(onsets, left).items():
+        if name not in levels:
             continue
-        ends = rows.groupby(["layer", "head"])["value"].mean()
-        opposite = ends[ends < -float(levels[name]["value"].iloc[0])].index
-        begins = onsets[name].set_index(["layer", "head"])["value"]
-        begins = begins[begins.index.isin(opposite)]
-        if len(begins):
-            wins, n = int((begins > PART * float(rows["step"].max())).sum()), len(begins)
-            cases[name] = Case(Estimate(wins / n, *clopper_pearson(wins, n), f"{n} heads"), (0.5,))
+        opposite = rows[rows["end"].lt(-float(levels[name]["value"].iloc[0])) & rows["onset"].notna()]
+        begins = opposite.pivot_table(index="seed", columns=["layer", "head"], values="onset").to_numpy(float)
+        if begins.size:
+            edge = np.nextafter(PART * float(rows["step"].max()), np.inf)  # what begins at that step does not begin after it
+            found = precedence(np.full(begins.shape, edge), begins)
+            note = f"{len(opposite)} heads of {len(begins)} seed{'' if len(begins) == 1 else 's'}"
+            cases[name] = Case(Estimate(found.value, found.low, found.high, note, max(found.units - 1, 1)), (0.5,))
     if not cases and without(onsets, left):
         return Verdict("undecided", "No head of the trainings here ends in opposite directions beyond chance with an onset of its own.")
     return leaving_out(judged(cases, measure="the part of opposite heads that begin after 8 % of the steps", unit="suite"), left)
