@@ -10,7 +10,7 @@ import numpy as np
 from isoscope.core.block import TRAINED
 from isoscope.statistics.onset import student
 from tests.papers.error_rates import Null
-from tests.papers.made_claims import BLOCK, KINDS, Made, Row, block_row
+from tests.papers.made_claims import BLOCK, KINDS, Made, Row, block_row, tables
 from tests.papers.nulls.suites import CLAIMS, decide
 
 NORMS = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0)
@@ -65,13 +65,7 @@ def sign_speaks(rng: np.random.Generator, *, draws: int) -> bool:
         for seed, y in enumerate(rng.standard_normal(draws))
         for x in (0.0, 30.0)
     ]
-    return CLAIMS["score_sign_is_drawn"].decide(*_tables(points)).outcome == "fails"
-
-
-def _tables(points: list[Row]):  # type: ignore[no-untyped-def]
-    from tests.papers.made_claims import tables
-
-    return tables(([], points))
+    return CLAIMS["score_sign_is_drawn"].decide(*tables(([], points))).outcome == "fails"
 
 
 def level_null(name: str, series: tuple[str, ...], level: float, sd: float, together: float) -> Null:

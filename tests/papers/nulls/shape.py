@@ -7,9 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
-from isoscope.metrics import bell, bell_linear, share_range, share_range_linear
-from isoscope.papers import claims
+from isoscope.metrics import bell, share_range
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.kernel import block_sums
 from isoscope.statistics.moments import Moments
@@ -17,9 +15,7 @@ from isoscope.statistics.profile import Profile
 from isoscope.statistics.sample import Sample, item_hash, point_hashes
 from isoscope.statistics.shape_claims import FLAT, HEIGHT
 from tests.papers.error_rates import Null
-from tests.papers.made_claims import KINDS, Row
 
-CLAIMS = {claim.name: claim for claim in claims("razzhigaev2024")}
 D, TOKENS = 6, 12
 UNITS = np.array([item_hash(str(i)) for i in range(400)], dtype=np.uint64)
 SHAPES = {
@@ -70,12 +66,12 @@ def shape_null(profile: Profile, truth: float, shape: str, documents: int, draws
 
 
 NULLS = [
-    shape_null(bell, HEIGHT, "bell", 60, 600),
-    shape_null(bell, HEIGHT, "bell", 200, 600),
-    shape_null(bell, HEIGHT, "bell above one end", 60, 600),
-    shape_null(bell, HEIGHT, "bell above one end", 60, 600, True),
-    shape_null(share_range, FLAT, "rising", 60, 600),
-    shape_null(share_range, FLAT, "rising", 200, 600),
-    shape_null(share_range, FLAT, "one block apart", 200, 600),
-    shape_null(share_range, FLAT, "rising", 60, 600, True),
+    shape_null(bell, HEIGHT, "bell", 60, 400),
+    shape_null(bell, HEIGHT, "bell", 200, 200),
+    shape_null(bell, HEIGHT, "bell above one end", 60, 400),
+    shape_null(bell, HEIGHT, "bell above one end", 60, 400, True),
+    shape_null(share_range, FLAT, "rising", 60, 400),
+    shape_null(share_range, FLAT, "rising", 200, 200),
+    shape_null(share_range, FLAT, "one block apart", 200, 200),
+    shape_null(share_range, FLAT, "rising", 60, 400, True),
 ]
