@@ -8,15 +8,14 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.metrics import isoscore, top_share
 from isoscope.statistics import local
 from isoscope.statistics.clusters import cluster, cluster_shapes, kmeans
+from isoscope.statistics.controls import documents_gaussians, gaussians, intraclass, shuffled
 from isoscope.statistics.local import (
     MEASURES,
     DistinctPoints,
-    gaussians,
     local_comparison,
     nearest,
     neighbourhoods,
     shape,
-    shuffled,
 )
 from isoscope.statistics.matrix import cloud_of
 from isoscope.statistics.sample import Sample, mix, point_hashes
@@ -117,6 +116,25 @@ def test_a_gaussian_control_has_exactly_the_covariance(n, d):
         np.testing.assert_allclose(control.mean(0), 0, atol=1e-4 * scale)
         np.testing.assert_allclose(np.cov(control.T.astype(np.float64)), np.cov(x.T), atol=1e-5 * scale**2)
     assert not np.allclose(draws[0], draws[1])
+
+
+@pytest.mark.parametrize(("documents", "d"), [(40, 6), (8, 60)])
+def test_a_control_of_documents_has_the_covariance_and_what_documents_share(documents, d):
+    owner = np.repeat(np.arange(documents), 5)
+    x = (0.9 * rng(18).standard_normal((documents, d))[owner] + 0.4 * rng(19).standard_normal((len(owner), d))) * np.arange(1, d + 1)
+    x = (x - x.mean(0)).astype(np.float32)
+    for control in documents_gaussians(x, owner, 2):
+        np.testing.assert_allclose(np.cov(control.T.astype(np.float64)), np.cov(x.T.astype(np.float64)), atol=1e-4 * np.abs(x).max() ** 2)
+        assert intraclass(control, owner) == pytest.approx(intraclass(x, owner), abs=1e-4)
+    alone = np.arange(len(x))
+    np.testing.assert_array_equal(next(documents_gaussians(x, alone)), next(gaussians(x)))
+
+
+def test_intraclass_is_the_part_that_documents_share():
+    owner = np.repeat(np.arange(400), rng(20).integers(1, 9, 400))
+    for part in (0.0, 0.3, 0.8):
+        x = part**0.5 * rng(21).standard_normal((400, 3))[owner] + (1 - part) ** 0.5 * rng(22).standard_normal((len(owner), 3))
+        assert intraclass(x, owner) == pytest.approx(part, abs=0.05)
 
 
 @pytest.mark.parametrize(("n", "d"), [(80, 6), (6, 20)])

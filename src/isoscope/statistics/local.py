@@ -6,7 +6,7 @@ difference to a control that has the same covariance says something about the cl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.statistics.chance import margin
 from isoscope.statistics.cloud import Cloud
+from isoscope.statistics.controls import documents_gaussians, shuffled
 from isoscope.statistics.kernel import Floats
 from isoscope.statistics.neighbours import distinct
 from isoscope.statistics.sample import Sample
@@ -23,8 +24,6 @@ NEIGHBOURS = 64
 """Points in a neighbourhood."""
 CENTRES = 256
 """Points whose neighbourhoods are looked at: the first so many distinct ones of the sample, which lies in the order of hashes."""
-CONTROLS = 6
-"""Gaussian clouds that are drawn."""
 MEASURES = ("share", "isoscore")
 """What is known of the shape of a set of points, in this order wherever it is an array."""
 ROWS = 4096
@@ -151,39 +150,6 @@ def neighbourhoods(points: np.ndarray, rows: np.ndarray, k: int, owner: np.ndarr
     return mean, influence / len(rows)
 
 
-def gaussians(points: np.ndarray, count: int = CONTROLS, seed: int = 0) -> Iterator[np.ndarray]:
-    """Gaussian clouds (n, d) float32 with exactly the covariance of centred points, and the mean zero.
-
-    Each is UB with BᵀB = XᵀX and U uniform among the n-row matrices whose columns are orthonormal and add up to zero. Were the points
-    Gaussian, that would be their own distribution given their mean and covariance: control and cloud would differ by chance alone,
-    however few points there are.
-    """
-    from scipy.linalg import cholesky, solve_triangular
-
-    basis = spanned(points)
-    rng = np.random.default_rng(seed)
-    for _ in range(count):
-        normal = rng.standard_normal((len(points), len(basis)), dtype=np.float32)
-        normal -= normal.mean(0)
-        wide = normal.astype(np.float64)
-        # With ZᵀZ = RᵀR the columns of ZR⁻¹ are orthonormal.
-        yield normal @ solve_triangular(cholesky(wide.T @ wide), basis).astype(np.float32)
-
-
-def spanned(points: np.ndarray) -> Floats:
-    """B of min(n − 1, d) rows with BᵀB = XᵀX, for centred points X; it does not depend on their order."""
-    from scipy.linalg import helmert
-
-    n, d = points.shape
-    rows = np.linalg.qr(points.astype(np.float64) if d < n else helmert(n) @ points, mode="r")
-    return np.asarray(rows * np.where(np.diag(rows) < 0, -1.0, 1.0)[:, None])
-
-
-def shuffled(points: np.ndarray, seed: int = 0) -> np.ndarray:
-    """The points with each dimension permuted by itself: what every dimension holds is as it was, what ties them together is gone."""
-    return np.random.default_rng(seed).permuted(np.sort(points, axis=0), axis=0)
-
-
 @dataclass(frozen=True)
 class Comparison:
     """Shapes within a cloud beside those within its controls, on average; arrays are (2,), in the order of `MEASURES`."""
@@ -247,7 +213,7 @@ def compare(points: DistinctPoints, d: int, within: Callable[[np.ndarray], Measu
         value=value,
         error=points.standard_error(influence),
         effective=points.effective,
-        gaussian=np.array([within(control)[0] for control in gaussians(points.points)]),
+        gaussian=np.array([within(control)[0] for control in documents_gaussians(points.points, points.owner)]),
         shuffled=within(shuffled(points.points))[0],
         whole=shape(points.points).values,
         said=said,

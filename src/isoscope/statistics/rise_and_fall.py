@@ -10,9 +10,9 @@ import numpy as np
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.statistics.chance import LEVEL, margin
+from isoscope.statistics.controls import gaussians
 from isoscope.statistics.dimension import FACCO, FEWEST, rows, shared_error
 from isoscope.statistics.kernel import Floats
-from isoscope.statistics.local import gaussians
 from isoscope.statistics.neighbours import neighbours
 from isoscope.statistics.onset import Estimate, sign_test
 from isoscope.statistics.sample import Sample, mix

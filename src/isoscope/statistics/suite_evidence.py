@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 
 from isoscope.core.group import UNTRAINED, suites
@@ -71,7 +70,7 @@ def onsets_by_seed(table: pd.DataFrame, metric: str) -> Units:
 
 def change_over_seeds(rows: pd.DataFrame) -> Estimate:
     """The last step less the first of what `ends` gives; of one seed as if the two steps had been measured on different documents."""
-    return over_seeds(rows, rows["last"] - rows["first"], np.hypot(rows["first_half"], rows["last_half"]))
+    return over_seeds(rows, rows["last"] - rows["first"], (rows["first_half"] ** 2 + rows["last_half"] ** 2) ** 0.5)
 
 
 def end_over_seeds(rows: pd.DataFrame) -> Estimate:

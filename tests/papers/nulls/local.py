@@ -8,8 +8,10 @@ import numpy as np
 
 from isoscope.metrics import local_isoscore_excess, local_share_excess
 from isoscope.statistics.cloud import Cloud
+from isoscope.statistics.deciding import outcome, weakest
 from isoscope.statistics.kernel import block_sums
 from isoscope.statistics.moments import Moments
+from isoscope.statistics.onset import Estimate
 from isoscope.statistics.sample import Sample, item_hash, point_hashes
 from tests.papers.error_rates import Null
 from tests.papers.made_claims import KINDS, Row
@@ -53,25 +55,26 @@ def claim_speaks(rng: np.random.Generator, **world: float) -> bool:
 
 
 def layer_speaks(rng: np.random.Generator, **world: float) -> bool:
-    """Whether the top share in the neighbourhoods of one layer is told from a Gaussian's."""
-    one = model_rows(rng, "a", blocks=1, **world)[0]  # type: ignore[arg-type]
-    return not one["low"] <= 0 <= one["high"]  # type: ignore[operator]
+    """Whether the neighbourhoods of one layer are told from a Gaussian's by the claim's rule: the weaker of both measures."""
+    share, score = model_rows(rng, "a", blocks=1, **world)  # type: ignore[arg-type]
+    parts = [Estimate(-share["value"], -share["high"], -share["low"]), Estimate(score["value"], score["low"], score["high"])]  # type: ignore
+    return outcome(weakest(parts), 0.0) != "undecided"
 
 
 NULLS = [
     *(
         Null(
-            "`local_share_excess` of one layer",
+            "local isotropy of one layer",
             f"Gaussian, {documents} documents of {tokens} points, a part {shared:g} of their variance shared",
             partial(layer_speaks, documents=documents, tokens=tokens, shared=shared, d=8),
-            200,
+            100,
         )
-        for documents, tokens, shared in ((600, 1, 0.0), (60, 8, 0.0), (60, 8, 0.3), (200, 4, 0.3))
+        for documents, tokens, shared in ((600, 1, 0.0), (60, 8, 0.3), (60, 16, 0.5), (60, 16, 0.8))
     ),
     Null(
         "`locally_isotropic`",
-        "3 models of 3 layers, Gaussian, 60 documents that share a part 0.3",
-        partial(claim_speaks, documents=60, tokens=8, shared=0.3, d=8, blocks=3),
+        "3 models of 3 layers, Gaussian, 60 documents of 8 points that share a part 0.8",
+        partial(claim_speaks, documents=60, tokens=8, shared=0.8, d=8, blocks=3),
         40,
     ),
 ]

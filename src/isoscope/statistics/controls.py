@@ -1,0 +1,106 @@
+"""Clouds with the covariance of another and no other structure: what local geometry is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from isoscope.statistics.kernel import Floats
+
+CONTROLS = 6
+"""Gaussian clouds that are drawn."""
+
+
+def gaussians(points: np.ndarray, count: int = CONTROLS, seed: int = 0) -> Iterator[np.ndarray]:
+    """Gaussian clouds (n, d) float32 with exactly the covariance of centred points, and the mean zero.
+
+    Each is UB with BᵀB = XᵀX and U uniform among the n-row matrices whose columns are orthonormal and add up to zero. Were the points
+    Gaussian, that would be their own distribution given their mean and covariance: control and cloud would differ by chance alone,
+    however few points there are.
+    """
+    from scipy.linalg import cholesky, solve_triangular
+
+    basis = spanned(points)
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        normal = rng.standard_normal((len(points), len(basis)), dtype=np.float32)
+        normal -= normal.mean(0)
+        wide = normal.astype(np.float64)
+        # With ZᵀZ = RᵀR the columns of ZR⁻¹ are orthonormal.
+        yield normal @ solve_triangular(cholesky(wide.T @ wide), basis).astype(np.float32)
+
+
+def documents_gaussians(points: np.ndarray, owner: np.ndarray, count: int = CONTROLS, seed: int = 0) -> Iterator[np.ndarray]:
+    """As `gaussians`, and with exactly the covariance of the documents' means and that of the points about them.
+
+    Points of one other document may enter a neighbourhood together. In a control of independent points they do not, so that of a Gaussian
+    cloud of few long documents neighbourhoods would seem less isotropic than its control's.
+    """
+    sizes = np.bincount(owner).astype(np.float64)[:, None]
+    n, documents = len(owner), len(sizes)
+    if n == documents:
+        yield from gaussians(points, count, seed)
+        return
+    means = _document_sums(points, owner) / sizes
+    between, within = _factor(np.sqrt(sizes) * means, documents - 1), _factor(points - means[owner], n - documents)
+    alike = intraclass(points, owner)
+    spread = np.sqrt(sizes * alike + (1 - alike))  # √n_i times the sd of a mean of n_i points
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        one = spread * rng.standard_normal((documents, len(between)))
+        one -= np.sqrt(sizes) * (np.sqrt(sizes) * one).sum(0) / n
+        other = rng.standard_normal((n, len(within)))
+        other -= (_document_sums(other, owner) / sizes)[owner]
+        yield ((_coloured(one, between) / np.sqrt(sizes))[owner] + _coloured(other, within)).astype(np.float32)
+
+
+def _document_sums(points: np.ndarray, owner: np.ndarray) -> Floats:
+    sums = np.zeros((int(owner.max()) + 1, points.shape[1]))
+    np.add.at(sums, owner, points)
+    return sums
+
+
+def _factor(rows: Floats, rank: int) -> Floats:
+    """B of no more than `rank` rows with BᵀB = XᵀX, for rows X of that rank."""
+    if rows.shape[1] <= len(rows):
+        values, vectors = np.linalg.eigh(rows.T @ rows)
+        return np.asarray((np.sqrt(values.clip(0))[:, None] * vectors.T)[::-1][:rank])
+    return np.asarray((np.linalg.eigh(rows @ rows.T)[1].T @ rows)[::-1][:rank])
+
+
+def _coloured(normal: Floats, basis: Floats) -> Floats:
+    """UB, with the columns of U orthonormal and spanning those of `normal`."""
+    from scipy.linalg import cholesky, solve_triangular
+
+    return np.asarray(normal @ solve_triangular(cholesky(normal.T @ normal), basis))
+
+
+def intraclass(points: np.ndarray, owner: np.ndarray) -> float:
+    """The part of the variance of points (n, d) that those of a document share, by analysis of variance; from 0 to 1.
+
+    >>> round(intraclass(np.repeat(np.random.default_rng(0).normal(size=(9, 1)), 4, axis=0), np.repeat(np.arange(9), 4)), 9)
+    1.0
+    """
+    sizes = np.bincount(owner).astype(np.float64)
+    n, documents = len(owner), len(sizes)
+    centred = points - points.mean(0, dtype=np.float64)
+    between = float((_document_sums(centred, owner) ** 2 / sizes[:, None]).sum())
+    within = max(float((centred**2).sum()) - between, 0.0) / (n - documents)
+    between /= documents - 1
+    size = (n - float((sizes**2).sum()) / n) / (documents - 1)
+    return min(max((between - within) / (between + (size - 1) * within), 0.0), 1.0) if between > 0 else 0.0
+
+
+def spanned(points: np.ndarray) -> Floats:
+    """B of min(n − 1, d) rows with BᵀB = XᵀX, for centred points X; it does not depend on their order."""
+    from scipy.linalg import helmert
+
+    n, d = points.shape
+    rows = np.linalg.qr(points.astype(np.float64) if d < n else helmert(n) @ points, mode="r")
+    return np.asarray(rows * np.where(np.diag(rows) < 0, -1.0, 1.0)[:, None])
+
+
+def shuffled(points: np.ndarray, seed: int = 0) -> np.ndarray:
+    """The points with each dimension permuted by itself: what every dimension holds is as it was, what ties them together is gone."""
+    return np.random.default_rng(seed).permuted(np.sort(points, axis=0), axis=0)
