@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
 import pytest
 
 from tests.papers.error_rates import Null
-from tests.papers.nulls import NULLS
+from tests.papers.nulls import NULLS, shape
 from tests.papers.nulls.drift import pooled_speaks
 from tests.papers.nulls.layers import layers_null
+from tests.papers.nulls.orders import precedence_speaks
+from tests.papers.nulls.suites import one_network, shared_noise
 
 
 @pytest.mark.slow
@@ -31,3 +34,25 @@ def test_the_highest_of_many_layers_is_not_above_the_threshold_by_chance() -> No
     """Thirteen layers at 0.2, each of which would be called higher in 2.5 %: one of them would be in 18 % of runs."""
     null = layers_null("vit_is_low", "vision", ["vit-base-patch16"], 0.2, 0.0, 300, 120, False)
     assert null.rate() <= null.allowed()
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_heads_that_share_the_chance_of_their_training_are_not_put_in_order(seeds: int) -> None:
+    """Onsets alike: an interval over heads speaks in half of trainings of one seed, Student's of parts in 10 % of few heads."""
+    null = Null("", "", partial(precedence_speaks, seeds=seeds, layers=2, count=2), 1000)
+    assert null.rate() <= null.allowed()
+
+
+def test_a_range_at_the_threshold_is_rarely_decided() -> None:
+    """Sixty documents of uneven length: quantiles of the draws leave the true range out in 20 %."""
+    null = shape.shape_null(shape.share_range, shape.FLAT, "rising", 60, 60, True)
+    assert null.rate() <= null.allowed()
+
+
+def test_layers_of_one_training_share_its_chance() -> None:
+    """The world that single trainings are tried in: means over all heads vary far more than heads of their own would."""
+    rng = np.random.default_rng(0)
+    means = [shared_noise(rng, 1, 6, 4).mean() for _ in range(500)]
+    assert np.var(means) > 5 * 1 / 24
+    thirds = [one_network(rng, 1.0)[0].reshape(3, -1).mean(1) for _ in range(500)]
+    assert np.abs(np.mean(thirds, axis=0)).max() < 0.03
