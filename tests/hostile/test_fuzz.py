@@ -631,3 +631,24 @@ def test_shards_of_different_models_are_not_merged(seeds, tmp_path):
     command(["merge", "run", "--out", "whole"], tmp_path, 0)
     _of_another_model(last, h=4, e=4)
     command(["merge", "run", "--out", "merged"], tmp_path, 2, "are not of one model: encoder.query.1 has other widths, heads or slices in ")
+
+
+def test_a_layer_whose_rows_are_missing_at_the_first_step_has_no_change(seeds, tmp_path):
+    """The steps of layers differ where a cell lacks rows; a change from a later step would be another number under the same name."""
+    import pandas as pd
+
+    import isoscope
+
+    shutil.copytree(seeds / "trained" / "run", tmp_path / "run")
+    _forget_derived(tmp_path / "run")
+    for folder in (tmp_path / "run" / "cells").iterdir():
+        if json.loads((folder / "manifest.json").read_text())["columns"]["step"] == 0:
+            frame = pd.read_parquet(folder / "rows.parquet")
+            frame["layer"] = frame["layer"].where(frame["layer"] != 1, 1_000_000)
+            frame.to_parquet(folder / "rows.parquet")
+            _fit(folder / "rows.parquet")
+    command(["dynamics", "run"], tmp_path, 0)
+    table = isoscope.open(tmp_path / "run").table()
+    changes = table[table["metric"].eq("between_cosine_change") & table["kind"].eq("hidden")].set_index("layer")["value"]
+    assert changes[0] == changes[0]
+    assert changes.drop(0).isna().all()

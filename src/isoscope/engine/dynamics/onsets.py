@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from isoscope.engine.dynamics.suite import CHANGES, COSINE, DRIFT, NAN, SHARPNESS, MeasuredSuite, Seed
 from isoscope.statistics.kernel import Floats
@@ -111,9 +113,9 @@ def changes(suite: MeasuredSuite, tracks: Tracks) -> Iterator[dict[str, Any]]:
         found = tracks.of(metric, kind, heads=False)
         where = {"metric": f"{metric}_change", "kind": kind}
         for (stack, layer, _), own in found.items():
-            yield where | _changed(suite, [own[seed] for seed in suite.whole if seed in own]) | {"stack": stack, "layer": layer}
+            yield where | _changed(suite, list(_between_ends(suite, own).values())) | {"stack": stack, "layer": layer}
         for stack in dict.fromkeys(key[0] for key in found):
-            blocks = [own for key, own in found.items() if key[0] == stack and (kind != "hidden" or key[1] > 0)]
+            blocks = [_between_ends(suite, own) for key, own in found.items() if key[0] == stack and (kind != "hidden" or key[1] > 0)]
             means = [_mean_track([own[seed] for own in blocks]) for seed in suite.whole if blocks and all(seed in own for own in blocks)]
             yield where | _changed(suite, means, f"mean over {len(blocks)} layers") | {"stack": stack}
 
@@ -126,6 +128,19 @@ def _changed(suite: MeasuredSuite, own: list[Track], note: str = "") -> dict[str
     return {"value": found, "note": said, "verdict": direction(found), "n": len(own)}
 
 
+def _between_ends(suite: MeasuredSuite, own: dict[Seed, Track]) -> dict[Seed, Track]:
+    """The tracks from the suite's first to its last step, of the seeds that have a row at both: rows may be missing where cells are not."""
+    first, last = suite.ends
+    tracks = {seed: _at(own[seed], (own[seed].steps >= first) & (own[seed].steps <= last)) for seed in suite.whole if seed in own}
+    return {seed: track for seed, track in tracks.items() if first in track.steps and last in track.steps}
+
+
+def _at(track: Track, chosen: NDArray[np.bool_]) -> Track:
+    return Track(track.steps[chosen], track.values[chosen], track.low[chosen], track.high[chosen])
+
+
 def _mean_track(own: Sequence[Track]) -> Track:
-    """The mean over layers; layers see the same documents, so that their intervals are taken to go together."""
-    return Track(own[0].steps, *(np.mean([getattr(track, name) for track in own], axis=0) for name in ("values", "low", "high")))
+    """The mean over layers at the steps that all have; layers see the same documents, so that their intervals are taken to go together."""
+    shared = reduce(np.intersect1d, [track.steps for track in own])
+    parts = [_at(track, np.isin(np.arange(len(track.steps)), np.searchsorted(track.steps, shared))) for track in own]
+    return Track(shared, *(np.mean([getattr(track, name) for track in parts], axis=0) for name in ("values", "low", "high")))
