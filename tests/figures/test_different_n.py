@@ -50,7 +50,7 @@ def drawn(name, rows, field="line"):
 
 
 def at(n):
-    return f"n = {n}; depends on n: compare no other panel"
+    return f"n = {n}; compare only at equal n"
 
 
 def test_lines_of_different_n_have_panels_of_their_own():

@@ -79,4 +79,4 @@ def _words(sizes: pd.DataFrame) -> str:
     """At which n a part is."""
     low, high = int(sizes.min().min()), int(sizes.max().max())
     at = f"{high:,}" if same_n(low, high) else f"{low:,} to {high:,}, by token policy"
-    return f"n = {at}; depends on n: compare no other panel"
+    return f"n = {at}; compare only at equal n"

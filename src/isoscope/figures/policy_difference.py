@@ -10,8 +10,8 @@ from isoscope.core.figure import figure
 from isoscope.drawing import PALETTE, grid, in_layers, labelled, layer_axis, layered, lines, policies, records
 from isoscope.drawing.different_n import interval_words, split_by_n, title_at_n
 
-SHOWN = ["between_cosine", "mean_cosine", "top_share", "effective_rank"]
-"""The cosine (between items where there is one), the dominant direction, and the dimensions in use."""
+SHOWN = ["between_cosine", "mean_cosine", "participation_ratio_corrected", "top_share", "effective_rank"]
+"""The cosine (between items where there is one), the dimensions in use, the dominant direction, and the effective rank."""
 
 
 @figure(

@@ -80,7 +80,7 @@ def overview(lines: list[Line]) -> tuple[list[Column], list[Row]]:
         if known:
             scales = [known] * len(curves)
             if n_differs(known):
-                column, scales = replace(column, hint=f"{column.hint}; n differs: compare no rows"), [[frame] for frame in curves]
+                column, scales = replace(column, hint=f"{column.hint}; n differs: do not compare rows"), [[frame] for frame in curves]
             filled.append((column, [cell(column, *pair) for pair in zip(curves, scales, strict=True)]))
     rows = [Row(line.name, about(line, peaks[line.name]), tuple(cells[i] for _, cells in filled)) for i, line in enumerate(shown)]
     return [column for column, _ in filled], rows
