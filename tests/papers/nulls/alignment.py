@@ -65,7 +65,7 @@ NULLS = [
             "alignment of any layer",
             f"one training, {seeds} seed{'s' if seeds > 1 else ''}, {LAYERS} layers, heads of a layer alike",
             partial(layer_speaks, seeds=seeds, shared=0.5),
-            200,
+            120,
         )
         for seeds in (1, 3, 5)
     ),
@@ -74,7 +74,7 @@ NULLS = [
             "`queries_and_keys_align`",
             f"3 trainings, {seeds} seeds, heads of a layer alike",
             partial(claim_speaks, name="queries_and_keys_align", seeds=seeds, shared=0.5),
-            100,
+            60,
         )
         for seeds in (3, 5)
     ),

@@ -60,7 +60,7 @@ def claim_speaks(rng: np.random.Generator, *, curve: str, seeds: int, sd: float)
 
 NULLS = [
     *(
-        Null("rise and fall of one training", f"{seeds} seeds, {curve}", partial(training_speaks, curve=curve, seeds=seeds, sd=sd), 500)
+        Null("rise and fall of one training", f"{seeds} seeds, {curve}", partial(training_speaks, curve=curve, seeds=seeds, sd=sd), 300)
         for curve in CURVES
         for seeds, sd in ((5, 0.5), (8, 1.0))
     ),
@@ -68,6 +68,6 @@ NULLS = [
         "`dimension_rises_then_falls`",
         "3 trainings, 5 seeds, rise and fall a tenth",
         partial(claim_speaks, curve="plateau, rise and fall a tenth", seeds=5, sd=0.5),
-        200,
+        100,
     ),
 ]

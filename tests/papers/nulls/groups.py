@@ -53,14 +53,14 @@ NULLS = [
             "`decoders_rise_above_encoders`",
             f"{sizes[0]} and {sizes[1]} models, one {spread} distribution",
             partial(decoders_speak, sizes=sizes, spread=spread),
-            500,
+            300,
         )
         for sizes in ((4, 4), (4, 8))
         for spread in SPREADS
     ),
-    Null("`only_characters_are_more_anisotropic`", "4 and 4 models, one distribution", characters_speak, 400),
+    Null("`only_characters_are_more_anisotropic`", "4 and 4 models, one distribution", characters_speak, 300),
     *(
-        Null("`mask_makes_the_bell`", f"{seeds} seeds, mask and objective add as much", partial(twins_speak, seeds=seeds), 500)
+        Null("`mask_makes_the_bell`", f"{seeds} seeds, mask and objective add as much", partial(twins_speak, seeds=seeds), 300)
         for seeds in (2, 3, 5)
     ),
 ]

@@ -111,7 +111,7 @@ NULLS = [
             f"`{name}`",
             f"3 trainings, {seeds} seeds, no change in any layer",
             partial(changes_speak, name=name, kind=kind, metric=metric, seeds=seeds),
-            300,
+            150,
         )
         for name, kind, metric in (
             ("entropy_falls_in_all_layers", "attention", "attention_entropy"),
