@@ -652,3 +652,16 @@ def test_a_layer_whose_rows_are_missing_at_the_first_step_has_no_change(seeds, t
     changes = table[table["metric"].eq("between_cosine_change") & table["kind"].eq("hidden")].set_index("layer")["value"]
     assert changes[0] == changes[0]
     assert changes.drop(0).isna().all()
+
+
+def test_a_number_that_the_first_seed_does_not_have_is_drawn_of_another(seeds, tmp_path):
+    import pandas as pd
+
+    shutil.copytree(seeds / "trained" / "run", tmp_path / "run")
+    for path in (tmp_path / "run" / "cells").glob("*/rows.parquet"):
+        frame = pd.read_parquet(path)
+        frame["value"] = frame["value"].where(frame["seed"].ne(0) | frame["metric"].ne("drift_ratio"))
+        frame.to_parquet(path)
+        _fit(path)
+    command(["report", "run", "--figures", "figures", "--only", "training_geometry"], tmp_path, 0)
+    assert "drift ratio" in next((tmp_path / "figures").glob("training_geometry*.svg")).read_text()

@@ -23,9 +23,12 @@ def layer_panels(rows: pd.DataFrame, shown: dict[str, tuple[str, str]], *, thin:
             own = rows[rows["line"].eq(line) & rows["metric"].eq(metric)]
             null = "null" if metric in dashed and own["null"].notna().any() else None
             for part, at in split_by_n(own, "step"):
-                drawn = part if thin else part[part["look"].eq("strong")]
-                if drawn.empty:
+                if part.empty:
                     continue
+                drawn = part if thin else part[part["look"].eq("strong")]
+                if drawn.empty:  # the first seed has no such number: the first of those that have one
+                    seeds = part["seed"].fillna(-1)
+                    drawn = part[seeds.eq(seeds.min())].assign(look="strong")
                 spread = None if thin else over_seeds(part, "layer")
                 words, look = title_at_n(panel_title(str(line), title, rows), at), layer_colour(own["layer"])
                 panels.append(step_panel(drawn, title=words, y=y, by="layer", look=look, spread=spread, dashed=null))
