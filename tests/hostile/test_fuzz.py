@@ -665,3 +665,14 @@ def test_a_number_that_the_first_seed_does_not_have_is_drawn_of_another(seeds, t
         _fit(path)
     command(["report", "run", "--figures", "figures", "--only", "training_geometry"], tmp_path, 0)
     assert "drift ratio" in next((tmp_path / "figures").glob("training_geometry*.svg")).read_text()
+
+
+def test_what_torch_raises_under_a_trace_of_channels_is_the_model_s():
+    import torch
+
+    from isoscope.models.channels import ChannelTrace
+    from isoscope.models.model_errors import is_raised_by_us
+
+    with pytest.raises(RuntimeError, match="Kernel size can't be greater") as raised, ChannelTrace():
+        torch.nn.Conv2d(1, 1, 4)(torch.zeros(1, 1, 1, 1))
+    assert not is_raised_by_us(raised.value)

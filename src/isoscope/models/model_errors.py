@@ -21,6 +21,9 @@ CANNOT_RUN = "cannot be run"
 MODEL_CODE = ("isoscope.models.architectures", "isoscope.training.network")
 """Networks that are written here and read a stranger's configuration as those of transformers do."""
 
+PASSED_ON = tuple((f"isoscope.models.{module}", "__torch_function__") for module in ("attention", "channels"))
+"""Lines of ours that call for a model the function of torch that the model called; what that raises is the model's."""
+
 
 @contextlib.contextmanager
 def model_errors_as_user_errors(reference: ModelReference, what: str = "") -> Iterator[None]:
@@ -47,7 +50,9 @@ def is_raised_by_us(error: BaseException) -> bool:
     """Whether the line that raised is one of isoscope's, networks aside."""
     module = ""
     for frame, _ in traceback.walk_tb(error.__traceback__):
-        module = str(frame.f_globals.get("__name__", ""))
+        name = str(frame.f_globals.get("__name__", ""))
+        if (name, frame.f_code.co_name) not in PASSED_ON:
+            module = name
     return module.startswith("isoscope.") and not module.startswith(MODEL_CODE)
 
 
