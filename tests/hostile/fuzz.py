@@ -25,6 +25,7 @@ from pathlib import Path
 
 from tests.hostile.commands import hidden_bug
 from tests.hostile.targets import TARGETS
+from tests.patience import HANG_LIMIT
 
 PATIENCE = 20
 GROWTH = 600 << 20
@@ -139,10 +140,10 @@ class Workers:
         self.process.join()
 
     def _answers(self) -> bool:
-        """Whether an answer comes before the process has worked for too long, or has waited for much longer; a machine may be busy."""
+        """Whether an answer comes before the process has worked for too long, or has waited as long as nothing on a busy machine does."""
         began, before = time.monotonic(), self._worked()
         patience = PATIENCE + (60 if self.fresh else 0)
-        while time.monotonic() - began < 6 * patience and self._worked() - before < patience:
+        while time.monotonic() - began < HANG_LIMIT and self._worked() - before < patience:
             if self.pipe.poll(1):
                 return True
         return False
