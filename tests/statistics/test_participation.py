@@ -58,6 +58,14 @@ def test_it_is_the_average_over_points_of_different_documents():
     assert found == pytest.approx(expected, rel=0.01)  # terms of the order of one over the square of the documents are left out
 
 
+def test_a_long_drift_changes_nothing():
+    """Documents of unequal length, a thousand times as far from the origin as from each other."""
+    rng = np.random.default_rng(5)
+    documents = [rng.normal(size=(length, 8)) + 0.5 * rng.normal(size=8) for length in rng.integers(1, 20, 60)]
+    near, far = (corrected_participation(cloud_of_documents([rows + by for rows in documents])) for by in (0.0, 1000.0))
+    assert far == pytest.approx(near, rel=1e-6)
+
+
 @pytest.mark.parametrize("sample", [4096, 300])
 def test_it_does_not_depend_on_n(sample):
     """The mean over corpora is that of the population at 60 documents and at 240; what is kept of a corpus may be a part of it."""

@@ -57,6 +57,18 @@ def sample_products(cloud: Cloud) -> Products:
     return Products(np.diff(starts).astype(np.float64), own[0], own[1], pairs, squared_pairs, ends, chains, own[2], along_pairs)
 
 
+def within_items(cloud: Cloud, found: Products) -> float:
+    """Σ_item ‖Y_item‖², Y an item's sum about the mean of the points, as the sample gives it."""
+    r = cloud.n / float(found.count.sum())
+    return float(r * found.square.sum() + r**2 * found.pairs.sum())
+
+
+def unbiased_trace(cloud: Cloud, found: Products) -> float:
+    """tr Σ = E‖x‖² − ‖μ‖² about the mean of the points, ‖μ‖² over pairs of different documents: a long drift costs no digits here."""
+    n = cloud.n
+    return float((n - 1) * cloud.spectrum().values.sum() / n + within_items(cloud, found) / (n**2 - float(cloud.totals.raw_pairs)))
+
+
 def squared_trace(cloud: Cloud, found: Products) -> float:
     """tr(Σ²) without what chance adds: the average over pairs, triples and quadruples of points of different documents.
 
@@ -69,7 +81,7 @@ def squared_trace(cloud: Cloud, found: Products) -> float:
     second = whole - r * found.fourth.sum() - r**2 * found.squared_pairs.sum()
     third = 2 * (r * found.fourth.sum() + r**2 * found.ends.sum() + r**3 * found.chains.sum())
     third -= r * found.along.sum() + r**2 * found.along_pairs.sum()
-    fourth = (r * found.square.sum() + r**2 * found.pairs.sum()) ** 2
+    fourth = within_items(cloud, found) ** 2
     return float(second - 2 * third / n + fourth / n**2) / (n**2 - pairs)
 
 
@@ -83,7 +95,7 @@ def corrected_participation(cloud: Cloud) -> tuple[float, float, float] | None:
     n, m, documents = float(cloud.n), float(found.count.sum()), len(found.count)
     if documents < FEWEST or not totals.n**2 > totals.raw_pairs:
         return None
-    trace, squared = float(totals.norm2 / totals.n - totals.squared_mean), squared_trace(cloud, found)
+    trace, squared = unbiased_trace(cloud, found), squared_trace(cloud, found)
     if not trace > 0 or not squared > 0:
         return None
     value = trace**2 / squared
