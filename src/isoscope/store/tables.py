@@ -51,6 +51,7 @@ LAYERED = frozenset(
         "mean_cosine",
         "mean_norm",
         "participation_ratio",
+        "participation_ratio_corrected",
         "partition_isotropy",
         "qk_cosine",
         "qk_dot",
