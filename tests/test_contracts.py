@@ -8,7 +8,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import POPULATION, Number
 from isoscope.metrics import curves, metrics, profiles, registry
 from isoscope.statistics.metric import Metric, Series
-from isoscope.statistics.profile import Profile
+from isoscope.statistics.profile import Profile, spread, steps
 from isoscope.statistics.spectrum import top_part
 from isoscope.testing import check_metric, check_profile, check_series
 
@@ -126,7 +126,7 @@ def profiled(function, *, of=top_part, doc="A number.\n\nRange 0 to 1, null none
         return function(shares)
 
     test_contracts.__module__, test_contracts.__doc__ = "tests.test_contracts", doc
-    return Profile(test_contracts, of=of, **({"range": (0.0, 1.0), "title": "T"} | changed))
+    return Profile(test_contracts, of=of, **({"range": (0.0, 1.0), "title": "T", "contrasts": steps} | changed))
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def profiled(function, *, of=top_part, doc="A number.\n\nRange 0 to 1, null none
     {
         "outside its range": profiled(lambda shares: shares.sum(-1) + 1),
         "differs when called again": profiled(lambda shares: shares.mean(-1) * rng.random()),
-        "warns: All-NaN": profiled(lambda shares: shares.mean(-1) * np.where(np.ndim(shares) == 1, 1, np.nan)),
+        "by its contrasts": profiled(lambda shares: shares.mean(-1)),
         "state the range": profiled(lambda shares: shares.mean(-1), doc="A number.\n\nNull 0."),
         "range .* is empty": profiled(lambda shares: shares.mean(-1), range=(1.0, 0.0)),
         "is not a profile": honest,
@@ -146,4 +146,4 @@ def test_a_broken_profile_is_told_what_is_broken(sentence, broken):
 
 
 def test_the_profile_that_is_not_broken():
-    check_profile(profiled(lambda shares: shares.mean(-1)))
+    check_profile(profiled(spread))

@@ -173,7 +173,7 @@ def check_profile(profile: Profile) -> None:
 
     It declares what a metric declares. On stacks of six and nine blocks it gives a `Number` within its range with its interval around
     it, or NaN with a note; the same when called again, and whatever enters the first block; it warns of nothing and changes no cloud. A
-    stack of fewer than six blocks, or one with a gap, gives NaN with a note.
+    stack of fewer than six blocks, or one with a gap, gives NaN with a note. It is the least, or the greatest, of its contrasts.
     """
     _require(isinstance(profile, Profile), f"{profile!r} is not a profile: declare it with @profile.")
     name = profile.name
@@ -192,6 +192,10 @@ def check_profile(profile: Profile) -> None:
         _require(float(entered) == float(value), f"{where} depends on layer 0, which no block has made.")
         _require(
             math.isnan(profile({layer: stack[layer] for layer in stack if layer != 3})), f"{where} does not mind that a block is missing."
+        )
+        number, extreme = profile.both_ways(np.random.default_rng(blocks).random(blocks))
+        _require(
+            math.isclose(number, extreme, abs_tol=1e-9), f"{where} is {number}, and {extreme} by its contrasts, which make its interval."
         )
     few = profile(random_stack(BLOCKS - 1))
     _require(math.isnan(few) and bool(few.note), f"{name} of {BLOCKS - 1} blocks is {float(few)}; NaN with a note is expected.")

@@ -111,6 +111,11 @@ class Profile(Declared):
         super().__init__(function, title=title, on_request=on_request)
         self.range, self._of, self._function, self._contrasts, self._least = range, of, function, contrasts, least
 
+    def both_ways(self, shares: Floats) -> tuple[float, float]:
+        """The number of these shares, and the least or the greatest of its contrasts: the two must be the same."""
+        contrasts = self._contrasts(shares)
+        return float(self._function(shares)), float(contrasts.min(-1) if self._least else np.abs(contrasts).max(-1))
+
     def available(self, cloud: object) -> bool:
         """Whether a layer's cloud kept what this profile must have."""
         return isinstance(cloud, Cloud) and cloud.n >= 2 and all(cloud.has(part) for part in self.reads)
