@@ -39,7 +39,7 @@ def documents_gaussians(points: np.ndarray, owner: np.ndarray, count: int = CONT
     """
     sizes = np.bincount(owner).astype(np.float64)[:, None]
     n, documents = len(owner), len(sizes)
-    if n == documents:
+    if documents in (1, n):
         yield from gaussians(points, count, seed)
         return
     means = _document_sums(points, owner) / sizes
