@@ -9,19 +9,24 @@ from dataclasses import replace
 import pandas as pd
 
 from isoscope.core.group import UNTRAINED, suites
-from isoscope.statistics.evidence import SAME, Units, apart, by_stack, thirds
+from isoscope.statistics.evidence import SAME, Units, by_stack, thirds
 from isoscope.statistics.onset import Estimate, Track, onset, student
+
+ONE_SEED = "no interval: one seed does not show how much trainings differ"
 
 
 def derived(table: pd.DataFrame, metric: str) -> Units:
     """The rows of a suite that were derived of all its checkpoints, by suite; of several token policies those of `all`.
 
-    Their `n` counts seeds, or heads, so that n − 1 are the degrees of freedom of their intervals; of one seed they are over documents.
+    Their `n` counts seeds, or heads, so that n − 1 are the degrees of freedom of their intervals. A change in one seed has an interval over
+    documents, which is about that training alone; a claim is about trainings, and so does not get it.
     """
     own = table[table["metric"].eq(metric) & table["value"].notna()]
     policies = list(own["policy"].dropna().unique())
     own = own[own["policy"].eq("all" if "all" in policies or not policies else policies[0]) | own["policy"].isna()]
     own = own.drop_duplicates([*SAME, "step", "seed"])
+    alone = own["n"].eq(1).fillna(False) & own["metric"].str.endswith("_change")
+    own = own.assign(low=own["low"].mask(alone), high=own["high"].mask(alone))
     return by_stack(own.assign(freedom=(own["n"].astype("float64") - 1).where(own["n"].gt(1), math.inf)))
 
 
@@ -34,21 +39,13 @@ def at_end(table: pd.DataFrame, metric: str, *, kind: str = "attention", policy:
 
 
 def ends(table: pd.DataFrame, metric: str, *, kind: str, policy: str = "all", size: bool = False) -> Units:
-    """First and last step of suites, by suite: a row a seed, layer and head with `first` and `last`; `size` leaves signs out.
-
-    `first_half` and `last_half` are half the intervals over documents.
-    """
+    """First and last step of suites, by suite: a row a seed, layer and head with `first` and `last`; `size` leaves signs out."""
     own = _checkpoint_rows(table, metric, kind, policy)
     found: Units = {}
     for name, rows in by_stack(own[own["model"].isin(suites(own))]).items():
-        values = rows.assign(
-            value=rows["value"].abs() if size else rows["value"], half=(rows["high"] - rows["low"]) / 2, seed=rows["seed"].fillna(-1)
-        )
-        keys = ["seed", "layer", "head"]
-        wide = [values.pivot_table(index=keys, columns="step", values=part, dropna=False) for part in ("value", "half")]
-        steps = [wide[0].columns.min(), wide[0].columns.max()]
-        both = wide[0][steps].set_axis(["first", "last"], axis=1).dropna()
-        both = both.join(wide[1].reindex(columns=steps).set_axis(["first_half", "last_half"], axis=1)).reset_index()
+        values = rows.assign(value=rows["value"].abs() if size else rows["value"], seed=rows["seed"].fillna(-1))
+        wide = values.pivot_table(index=["seed", "layer", "head"], columns="step", values="value", dropna=False)
+        both = wide[[wide.columns.min(), wide.columns.max()]].set_axis(["first", "last"], axis=1).dropna().reset_index()
         if len(both):
             found[name] = both
     return found
@@ -68,51 +65,30 @@ def onsets_by_seed(table: pd.DataFrame, metric: str) -> Units:
     return found
 
 
-def change_over_seeds(rows: pd.DataFrame) -> Estimate:
-    """The last step less the first of what `ends` gives; of one seed as if the two steps had been measured on different documents."""
-    return over_seeds(rows, rows["last"] - rows["first"], (rows["first_half"] ** 2 + rows["last_half"] ** 2) ** 0.5)
-
-
-def end_over_seeds(rows: pd.DataFrame) -> Estimate:
-    """The last step of what `ends` gives."""
-    return over_seeds(rows, rows["last"], rows["last_half"])
-
-
 def _checkpoint_rows(table: pd.DataFrame, metric: str, kind: str, policy: str) -> pd.DataFrame:
     own = table[table["metric"].eq(metric) & table["kind"].eq(kind) & table["policy"].eq(policy) & table["value"].notna()]
     return own[own["revision"].notna() | own["step"].notna()]
 
 
-def over_seeds(rows: pd.DataFrame, values: pd.Series | None = None, halves: pd.Series | None = None) -> Estimate:
-    """The mean over seeds with Student's interval; of a single seed over documents, and so about that one training alone.
+def over_seeds(rows: pd.DataFrame, values: pd.Series | None = None) -> Estimate:
+    """The mean over seeds with Student's interval; a single seed has none.
 
-    Layers and heads of one training are no units: they share its chance, so that an interval over layers speaks in up to two thirds of
-    trainings in which nothing happens. Intervals of layers and heads over documents are taken to go together.
+    Layers and heads of one training share its chance, so that an interval over them speaks where nothing happens on average over
+    trainings, and one over documents, which knows that one training very well, speaks nearly always.
 
-    Args:
-        rows: with columns `seed`, `value`, `low` and `high`.
-        values: a number for each row, where it is not the column `value`.
-        halves: half the interval of each over documents; none is known where `values` are given without.
+    `values`: a number for each row, where it is not the column `value`.
     """
     own = rows["value"] if values is None else values
     seeds = own.groupby(rows["seed"].fillna(-1)).mean()
-    if len(seeds) > 1:
-        return replace(student(seeds), note=f"interval over {len(seeds)} seeds")
-    if values is None and {"low", "high"} <= set(rows):
-        halves = (rows["high"] - rows["low"]) / 2
-    value, half = float(own.mean()), math.nan if halves is None else float(halves.mean(skipna=False))
-    if not math.isfinite(half):
-        return Estimate(value, note="one seed has no interval over seeds")
-    return Estimate(value, value - half, value + half, "one seed, interval over documents")
+    note = f"interval over {len(seeds)} seeds" if len(seeds) > 1 else ONE_SEED
+    return replace(student(seeds), note=note)
 
 
 def third_gap(rows: pd.DataFrame) -> Estimate:
-    """The mean over the first third of layers less that over the last: over seeds, or of a single seed over documents."""
-    first, last = thirds(rows)
-    means = [part["value"].groupby(part["seed"].fillna(-1)).mean() for part in (first, last)]
-    if len(means[0]) < 2:
-        return apart(*(over_seeds(part) for part in (first, last)))
-    return student((means[0] - means[1]).dropna())
+    """The mean over the first third of layers less that over the last, over seeds; a single seed has no interval."""
+    means = [part["value"].groupby(part["seed"].fillna(-1)).mean() for part in thirds(rows)]
+    found = student((means[0] - means[1]).dropna())
+    return found if len(means[0]) > 1 else replace(found, note=ONE_SEED)
 
 
 def parts_along(table: pd.DataFrame, series: pd.DataFrame, basis: str, kinds: Sequence[str], first: int) -> Units:

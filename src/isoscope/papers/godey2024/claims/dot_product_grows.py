@@ -6,7 +6,7 @@ import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
 from isoscope.statistics.deciding import Case
-from isoscope.statistics.suite_evidence import change_over_seeds, ends
+from isoscope.statistics.suite_evidence import ends, over_seeds
 from isoscope.statistics.verdicts import judged
 
 
@@ -20,5 +20,5 @@ from isoscope.statistics.verdicts import judged
 def dot_product_grows(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The mean over heads of |⟨Q̄, K̄⟩|, last step less first, in logit units."""
     found = ends(table, "qk_dot", kind="attention", size=True)
-    cases = {name: Case(change_over_seeds(rows), (0.0,)) for name, rows in found.items()}
+    cases = {name: Case(over_seeds(rows, rows["last"] - rows["first"]), (0.0,)) for name, rows in found.items()}
     return judged(cases, measure="the change of |⟨Q̄, K̄⟩|", unit="suite")
