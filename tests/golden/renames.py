@@ -1,0 +1,52 @@
+"""Names that have changed since the measurements and their stored values were written: old name → new name.
+
+The measurements call isoscope by the new names and choose rows by them, and the stored values are renamed before they are compared. A pure
+rename is then one line here: no measurement is edited and no value stored again.
+"""
+
+from __future__ import annotations
+
+COLUMNS: dict[str, str] = {}
+"""Columns of tables, and fields of JSON output: `{"family": "architecture"}`."""
+
+VALUES: dict[str, dict[str, str]] = {}
+"""Words by the old name of their column: `{"policy": {"no-special": "without-special"}, "metric": {"bell": "profile_bell"}}`."""
+
+COMMANDS: dict[str, str] = {}
+"""Verbs and options, without `isoscope`: `{"drift": "association", "measure --rotated": "measure --after-rotary"}`."""
+
+
+def rename_column(name: str) -> str:
+    """The name that a column or field has today."""
+    return COLUMNS.get(name, name)
+
+
+def rename_value(column: str, value: object) -> object:
+    """What a column, given by its old name, holds today instead of this word."""
+    return VALUES.get(column, {}).get(value, value) if isinstance(value, str) else value
+
+
+def rename_anything(word: str) -> str:
+    """A part of a path, which may be the name of a field or any word that has another name today."""
+    return next((words[word] for words in VALUES.values() if word in words), rename_column(word))
+
+
+def rename_metric(name: str) -> str:
+    """A metric or series as it is called today."""
+    return str(rename_value("metric", rename_value("name", name)))
+
+
+def rename_command(command: str) -> str:
+    """A verb (`drift`) or an option of a verb (`measure --rotated`) as it is called today."""
+    verb, space, option = command.partition(" ")
+    return COMMANDS.get(command) or f"{COMMANDS.get(verb, verb)}{space}{option}"
+
+
+def rename_flag(verb: str, option: str) -> str:
+    """An option of Python (`cosine_sd`) as today's command line takes it (`--cosine-sd`)."""
+    return rename_command(f"{verb} --{option.replace('_', '-')}").partition(" ")[2]
+
+
+def rename_option(verb: str, option: str) -> str:
+    """An option as Python takes it today."""
+    return rename_flag(verb, option).removeprefix("--").replace("-", "_")
