@@ -73,15 +73,21 @@ def compare_column(name: str, column: str, old: pd.DataFrame, new: pd.DataFrame,
     """The rows in which a column differs."""
     if pd.api.types.is_float_dtype(old[column]) and pd.api.types.is_float_dtype(new[column]):
         before, after = (side[column].to_numpy(np.float64, na_value=np.nan) for side in (old, new))
-        size = column.rpartition("_")[0] + "_size" if "_" in column else "size"
-        scale = np.maximum(SCALE, old[size].to_numpy(np.float64, na_value=0.0) if size in old else 0.0)
-        far = ~agree(before, after, widen(old.index, tolerance), scale)
+        far = ~agree(before, after, widen(old.index, tolerance), find_scale(old, column))
         for i in np.flatnonzero(far):
             yield f"{name}: {old.index[i]}: {column} was {float(before[i])!r}, is {float(after[i])!r}"
         return
     for row, before, after in zip(old.index, old[column], new[column], strict=True):
         if differ := describe_difference(column, none_if_missing(before), none_if_missing(after), tolerance):
             yield f"{name}: {row}: {differ}"
+
+
+def find_scale(table: pd.DataFrame, column: str) -> np.ndarray:
+    """The size in each row below which differences count as absolute: for sums over a curve or a chart, the sum of sizes."""
+    start = column.rpartition("_")[0]
+    size = f"{start}_size" if start else "size"
+    least = 1.0 if size == "size" else SCALE  # charts hold coordinates with six decimals, and several may be rounded the other way
+    return np.maximum(least, table[size].to_numpy(np.float64, na_value=0.0)) if size in table else np.full(len(table), SCALE)
 
 
 def widen(rows: pd.Index, tolerance: float) -> np.ndarray:

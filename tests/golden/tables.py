@@ -88,12 +88,15 @@ def digest_numbers(values: Any) -> dict[str, float]:
 def digest_chart(chart: Any) -> tuple[pd.DataFrame, dict[str, Any]]:
     """The data of a chart, one row per column of each of its tables, and the marks that it is drawn with."""
     spec = chart.to_dict()
-    rows = []
-    for i, data in enumerate(spec.get("datasets", {}).values()):
-        frame = pd.DataFrame(data)
-        for name in frame:
-            rows.append({"table": i, "column": name, "points": len(frame)} | digest_column(frame[name]))
-    return pd.DataFrame(rows), {"marks": sorted(set(find_marks(spec))), "tables": len(spec.get("datasets", {}))}
+    frames = {name: pd.DataFrame(data) for name, data in spec.get("datasets", {}).items()}
+    # Altair holds equal tables once, and rounding decides whether two are equal: they are counted where they are used.
+    used = [found["name"] for found in find_values(spec, "data") if "name" in found]
+    digests = {
+        name: [{"column": column, "points": len(data)} | digest_column(data[column]) for column in data] for name, data in frames.items()
+    }
+    rows = [{"table": i} | row for i, name in enumerate(used) for row in digests[name]]
+    marks = [mark["type"] if isinstance(mark, dict) else mark for mark in find_values(spec, "mark")]
+    return pd.DataFrame(rows), {"marks": sorted(set(marks)), "tables": len(used)}
 
 
 def digest_column(values: pd.Series) -> dict[str, Any]:
@@ -135,15 +138,14 @@ def average_heads(table: pd.DataFrame) -> pd.DataFrame:
     return drop_empty(averaged.reset_index())
 
 
-def find_marks(spec: Any) -> list[str]:
-    """The marks of a chart specification, wherever they are in it."""
+def find_values(spec: Any, field: str) -> list[Any]:
+    """All values of a field of a chart specification, wherever it is, in order."""
     if isinstance(spec, list):
-        return [mark for part in spec for mark in find_marks(part)]
+        return [found for part in spec for found in find_values(part, field)]
     if not isinstance(spec, dict):
         return []
-    mark = spec.get("mark")
-    own = [mark["type"] if isinstance(mark, dict) else mark] if mark else []
-    return own + [found for name, part in spec.items() if name not in ("datasets", "mark") for found in find_marks(part)]
+    own = [spec[field]] if spec.get(field) else []
+    return own + [found for name, part in spec.items() if name not in ("datasets", field) for found in find_values(part, field)]
 
 
 class Headings(HTMLParser):
