@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,8 +51,18 @@ def compare_tables(name: str, stored: pd.DataFrame, new: pd.DataFrame, tolerance
 
 def rename_table(frame: pd.DataFrame) -> pd.DataFrame:
     """A stored table under the names of today."""
-    words = {name: frame[name].replace(changed) for name, changed in renames.VALUES.items() if name in frame}
-    return frame.assign(**words).rename(columns=renames.rename_column)
+    changed = {name: frame[name].map(partial(renames.rename_value, name)) for name in {*renames.VALUES, *renames.METRIC_OPTIONS} & {*frame}}
+    if "column" in frame:  # the data of a chart: names of columns, and the different words of each
+        changed["column"] = frame["column"].map(renames.rename_column)
+        changed["words"] = frame["words"].map(
+            lambda text: " | ".join(sorted(map(renames.rename_word, text.split(" | ")))), na_action="ignore"
+        )
+    return frame.assign(**changed).rename(columns=renames.rename_column)
+
+
+def rename_list(text: str) -> str:
+    """The different words of a column under the names of today."""
+    return " | ".join(sorted(map(renames.rename_word, text.split(" | "))))
 
 
 def index_rows(frame: pd.DataFrame) -> pd.DataFrame:
@@ -161,13 +172,11 @@ def is_sentence(path: str) -> bool:
 
 
 def rename_words(words: dict[str, Any]) -> dict[str, Any]:
-    """Stored words under the names of today: each part of a path may be the name of a field, or a word such as a model or a claim."""
-    renamed = {}
-    for where, value in words.items():
-        *parents, field = where.split(".")
-        path = [renames.rename_anything(word) for word in parents] + [renames.rename_column(field)]
-        renamed[".".join(path)] = renames.rename_value(field, value)
-    return renamed
+    """Stored words under the names of today: each part of a path is the name of a field, or of a model, metric or claim."""
+    return {
+        ".".join(map(renames.rename_column, where.split("."))): renames.rename_value(where.rpartition(".")[2], value)
+        for where, value in words.items()
+    }
 
 
 def compare_words(name: str, stored: dict[str, Any], new: dict[str, Any], tolerance: float) -> list[str]:

@@ -20,7 +20,7 @@ CONVENTIONS = ["ethayarajh2019", "godey2024", "razzhigaev2024", "rankme", "isosc
 def measure_all(shop: Workshop, matrix: Any) -> dict[str, Any]:
     """Every metric that a matrix has, also those that are computed on request."""
     slow = [row["name"] for row in shop.json("list", "metrics") if row["computed"] == "on request"]
-    return isoscope.geometry(matrix) | isoscope.geometry(matrix, metric=slow)
+    return names.measure_matrix(matrix) | names.measure_matrix(matrix, slow)
 
 
 def tabulate_numbers(numbers: dict[str, Any]) -> pd.DataFrame:
@@ -93,7 +93,7 @@ def repairs(shop: Workshop) -> Outcome:
     for name, fitted in made.items():
         fitted.save(shop.at(f"{name}.safetensors"))
         after = repair.load(shop.at(f"{name}.safetensors")).transform(matrix)
-        few = isoscope.geometry(after, metric=["mean_norm", "top_share", "participation_ratio", "mean_cosine"])
+        few = names.measure_matrix(after, ["mean_norm", "top_share", "participation_ratio", "mean_cosine"])
         # The signs of principal directions are arbitrary.
         rows.append({"name": name} | digest_numbers(np.abs(after).ravel()) | {metric: float(x) for metric, x in few.items()})
     return Outcome({"numbers": pd.DataFrame(rows)})

@@ -117,6 +117,16 @@ def text_decoder(shop: Workshop) -> Outcome:
     return Outcome(frames | {"series": series, "spectrum": spectrum}, {"told": told} | describe_cells(table))
 
 
+@golden("models")
+def encoder_decoder(shop: Workshop) -> Outcome:
+    """Cross-attention, also without the mean query and without the largest dimensions."""
+    out = shop.at("both")
+    options = {"layers": "1", "taps": "hidden,attention", "sharpness": True, "max_items": 8, "sample": 64, "quiet": True}
+    shop.command("measure", make_model(shop, "T5"), data=list_sources(shop), out=out, **options)
+    table = names.open_table(out)
+    return Outcome({"rows": average_heads(table)}, describe_cells(table))
+
+
 def make_zoo(shop: Workshop) -> Path:
     """One architecture of each family with its attention, if it has any, and all others by their hidden states, in one run."""
     first = {family: title for title, family in reversed(names.list_architectures())}
@@ -171,8 +181,7 @@ def figures_on_request(shop: Workshop) -> Outcome:
     run = shop.share(make_encoder_run)
     table = pd.concat([names.open_table(run, policy="every"), names.open_table(run, LOCAL, "every")])
     series = pd.concat([names.open_series(run), names.open_series(run, SCALES)])
-    wanted = {name: figure for name, figure in names.list_figures().items() if name in NEIGHBOURS}
-    data, told = draw_figures(wanted, table, series)
+    data, told = draw_figures(names.pick_figures(NEIGHBOURS), table, series)
     return Outcome({"data": data}, told)
 
 

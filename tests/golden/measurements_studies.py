@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from safetensors import safe_open
 
 import isoscope
 from tests.golden import inputs, names
@@ -67,6 +69,19 @@ def training(shop: Workshop) -> Outcome:
     shop.command("sweep", suite, out=shop.at("along"), data=text, steps="0,3", seeds="0", max_items=6, seq_len=16, sample=64, quiet=True)
     table = names.open_table(shop.at("along"), ["between_cosine", "mean_norm", "attention_entropy", "qk_cosine"])
     return Outcome({"losses": losses.reset_index(drop=True), "rows": plain_rows(table)}, {"audit": audit, "planned": bool(plan)})
+
+
+@golden("studies", tolerance=1e-3)
+def recipes(shop: Workshop) -> Outcome:
+    """One step of every recipe on what comes with isoscope: its loss, and the weights that it begins with."""
+    frames, sizes = [], {}
+    for row in shop.json("list", "recipes"):
+        suite = shop.at(f"recipe-{row['name']}")
+        shop.command("train", row["name"], out=suite, steps=1, width=16, layers=1, heads=2, batch=2, threads=1, quiet=True)
+        frames.append(pd.read_csv(suite / "seed-0" / "loss.csv").assign(name=row["name"]))
+        with safe_open(suite / "seed-0" / "step-0" / "model.safetensors", "numpy") as file:
+            sizes[row["name"]] = {name: float(np.abs(file.get_tensor(name)).sum()) for name in sorted(file.keys())}
+    return Outcome({"losses": pd.concat(frames, ignore_index=True)}, sizes)
 
 
 class Logger:

@@ -68,6 +68,11 @@ def open_table(run: Any, metric: list[str] | None = None, policy: str = "all") -
     return results.table(wanted, policy=str(renames.rename_value("policy", policy)))
 
 
+def measure_matrix(matrix: Any, metric: list[str] | None = None) -> dict[str, Any]:
+    """Metrics of a matrix or of a file that holds one."""
+    return isoscope.geometry(matrix, metric=None if metric is None else [renames.rename_metric(name) for name in metric])
+
+
 def open_series(run: Any, series: list[str] | None = None) -> pd.DataFrame:
     """The curves of a run, which is an open one or the path of one."""
     results = run if hasattr(run, "series") else isoscope.open(run)
@@ -88,11 +93,23 @@ def list_figures() -> dict[str, Any]:
     return {figure.name: figure for figure in figures}
 
 
+def pick_figures(wanted: list[str]) -> dict[str, Any]:
+    """These figures by their names."""
+    return {name: list_figures()[name] for name in (str(renames.rename_value("figure", name)) for name in wanted)}
+
+
 def list_series() -> list[str]:
     """Every series by its name."""
     from isoscope.metrics import curves
 
     return [curve.name for curve in curves()]
+
+
+def list_kinds() -> tuple[str, ...]:
+    """Every kind of place in a model that is measured."""
+    from isoscope.core.site import KINDS
+
+    return KINDS
 
 
 @functools.cache

@@ -6,29 +6,35 @@ rename is then one line here: no measurement is edited and no value stored again
 
 from __future__ import annotations
 
+import re
+
 COLUMNS: dict[str, str] = {}
 """Columns of tables, and fields of JSON output: `{"family": "architecture"}`."""
 
 VALUES: dict[str, dict[str, str]] = {}
 """Words by the old name of their column: `{"policy": {"no-special": "without-special"}, "metric": {"bell": "profile_bell"}}`."""
 
+METRIC_OPTIONS = ("metric", "also", "name")
+"""Columns and options that hold the names of metrics and series."""
+
 COMMANDS: dict[str, str] = {}
 """Verbs and options, without `isoscope`: `{"drift": "association", "measure --rotated": "measure --after-rotary"}`."""
 
 
 def rename_column(name: str) -> str:
-    """The name that a column or field has today."""
-    return COLUMNS.get(name, name)
+    """The name that a column or field has today; a field may also be called after a metric, a model or a claim."""
+    return COLUMNS.get(name) or next((words[name] for words in VALUES.values() if name in words), name)
 
 
 def rename_value(column: str, value: object) -> object:
-    """What a column, given by its old name, holds today instead of this word."""
-    return VALUES.get(column, {}).get(value, value) if isinstance(value, str) else value
+    """What a column, given by its old name, holds today; of `mean_norm@godey2024` or `mean_norm/d` each part is renamed."""
+    words = VALUES.get("metric" if column in METRIC_OPTIONS else column, {})
+    return "".join(words.get(part, part) for part in re.split("([@/])", value)) if isinstance(value, str) and words else value
 
 
-def rename_anything(word: str) -> str:
-    """A part of a path, which may be the name of a field or any word that has another name today."""
-    return next((words[word] for words in VALUES.values() if word in words), rename_column(word))
+def rename_word(word: str) -> str:
+    """A word of which the column is not known."""
+    return next((str(renamed) for column in VALUES if (renamed := rename_value(column, word)) != word), word)
 
 
 def rename_metric(name: str) -> str:

@@ -16,7 +16,9 @@ UNTOUCHED = {
     "--trust-remote-code": "runs the code of a model, which no small model here brings",
 }
 """Options that no measurement touches, and why."""
-SOURCES_ELSEWHERE = {"hub": "needs a hub; tests/sources/test_hub.py has one of its own"}
+SOURCES = {"text": "sources", "wiki": "sources", "speech": "architectures", "images": "architectures", "arrays": "matrix_drifting"}
+"""The measurement that reads each kind of source."""
+ELSEWHERE = {"hub": "needs a hub; tests/sources/test_hub.py has one of its own"}
 LIMIT = 1_500_000
 """Bytes of all stored values."""
 
@@ -55,6 +57,9 @@ def test_a_rename_needs_no_new_values(monkeypatch):
     monkeypatch.setattr(renames, "VALUES", {"metric": {"bell": "profile_bell"}})
     monkeypatch.setattr(renames, "COMMANDS", {"drift": "association", "measure --rotated": "measure --after-rotary"})
     assert compare_tables("t", TABLE, now, 1e-12) == []
+    chart = pd.DataFrame({"figure": ["f"], "column": ["n"], "words": ["a | bell"]})
+    assert compare_tables("t", chart, chart.assign(column="points", words="a | profile_bell"), 1e-12) == []
+    assert renames.rename_value("metric", "bell@godey2024") == "profile_bell@godey2024"
     assert compare_words("w", {"a.bell.n": 3, "metric": "bell"}, {"a.profile_bell.points": 3, "metric": "profile_bell"}, 1e-12) == []
     commands = ["drift", "drift --json", "measure --rotated", "measure --json"]
     assert [renames.rename_command(one) for one in commands] == [
@@ -126,6 +131,16 @@ def test_every_architecture_and_family_is_stored(stored):
     there = {value for path, value in cells.items() if path.startswith("cells.") and path.endswith(".family")}
     assert {family for _, family in names.list_architectures()} == there
     assert {title.replace(" ", "-") for title, _ in names.list_architectures()} <= collect({"a": stored["architectures"]}, "model")
+
+
+def test_every_kind_of_site_is_stored(stored):
+    assert set(names.list_kinds()) - collect(stored, "kind") == set()
+
+
+def test_every_source_and_recipe_is_used(stored):
+    assert set(SOURCES.values()) <= set(measurements)
+    assert listed(stored, "sources") == {*SOURCES, *ELSEWHERE}
+    assert listed(stored, "recipes") == collect({"r": stored["recipes"]}, "name")
 
 
 def test_every_claim_has_a_verdict(stored):
