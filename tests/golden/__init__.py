@@ -1,1 +1,1 @@
-"""Stored results of small measurements, which a restructuring must not change: see docs/how-to/restructure-safely.md."""
+"""Stored results of small measurements, which a restructuring must not change: see docs/restructuring.md."""
