@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 INSTALLED := .venv/.installed
 
-.PHONY: report zoo gallery test test-all bench check clean
+.PHONY: report zoo gallery test golden test-all bench check clean
 
 report: $(INSTALLED)
 	@$(RUN) -m isoscope sweep embedded --max-items 32 --batch-size 32 --query-rows 32 --sample 512 --out runs/report
@@ -33,6 +33,10 @@ test: $(INSTALLED) check
 	@$(RUN) tools/fetch.py minilm smollm2 whisper
 	@$(RUN) tools/chromium.py
 	$(RUN) -m pytest -n 2 --dist loadfile --durations=25
+
+# The stored results that moving and renaming code must not change: docs/restructuring.md.
+golden: $(INSTALLED)
+	$(RUN) -m pytest tests/golden -m "" -n 2 --dist loadfile
 
 test-all: $(INSTALLED) check
 	@$(RUN) tools/fetch.py --all

@@ -5,6 +5,7 @@ import pytest
 from tests.golden.checking import check_stored, list_names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list_names("zoo"))
 def test_measurement_gives_what_is_stored(name, workshop):
     check_stored(name, workshop)
