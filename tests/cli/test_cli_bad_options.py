@@ -24,7 +24,8 @@ from tests.cli.calling import isoscope
         (("--keep", "rws"), "--keep must be one of rows, sums, all; got 'rws', did you mean rows?"),
         (("--keep", "ß"), "got 'ß'."),
         (("--split", "snk"), "--split takes sink, frequency, position; got 'snk', did you mean sink?"),
-        (("--sample", "-1"), "--sample must be 0 (none) or the number of points to keep; got -1."),
+        (("--sample", "-1"), "--sample must be at least 0; got -1."),
+        (("--sample", "9223372036854775807"), "--sample must be at most 1,000,000,000,000; got 9,223,372,036,854,775,807."),
         (("--batch-size", "0"), "--batch-size must be at least 1; got 0."),
         (("--threads", "0"), "--threads must be at least 1; got 0."),
         (("--threads", "2147483648"), "--threads must be at most 4,096; got 2,147,483,648."),
@@ -74,6 +75,7 @@ def test_list_names_the_nearest():
         (("measure", "x", "--batch-size", "many"), "Invalid value for '--batch-size'"),
         (("measure", "x", "--save-every", "-1"), "Invalid value for '--save-every'"),
         (("embeddings", "x.npy", "--sample", "-4"), "Invalid value for '--sample'"),
+        (("embeddings", "x.npy", "--sample", "9223372036854775807"), "--sample must be at most 1,000,000,000,000; got 9,223"),
         (("[red]x[/]",), "No such command '[red]x[/]'"),
     ],
 )

@@ -10,6 +10,8 @@ THREADS = 4096
 """More than a process can have of use; a library may take memory for each, and end the process where there is none."""
 DEEPEST = 4096
 """Blocks of a network, which are made one by one."""
+SAMPLE = 10**12
+"""Points of a sample. Even the widest points then take fewer bytes than numpy can count, so that too many are a lack of memory."""
 SEED = (1 << 63) - 1
 
 
