@@ -8,7 +8,7 @@ import pytest
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.engine import ray_start
-from isoscope.engine.ray_start import start_ray
+from isoscope.engine.ray_start import _safe_job, start_ray
 from tests.cli.calling import command, process
 from tests.patience import run_process
 
@@ -93,3 +93,9 @@ def test_a_cluster_at_an_address_measures_the_folder_that_the_command_is_in(smal
         assert len(list((tmp_path / "run" / "cells").iterdir())) == 1
     finally:
         cluster.shutdown()
+
+
+def test_a_cluster_that_is_started_here_needs_no_runtime_environment():
+    """With one, Ray starts workers through a shell that divides the path of Python at its spaces, and they never come."""
+    assert not _safe_job(None)["job_config"].runtime_env
+    assert _safe_job("10.0.0.1:6379")["job_config"].runtime_env == {"env_vars": {"PYTHONSAFEPATH": "1"}}

@@ -65,7 +65,9 @@ def _check_answer(address: str) -> None:
 
 def _safe_job(address: str | None) -> dict[str, Any]:
     """Options for a job whose workers look for modules in neither the driver's current folder nor their own."""
-    environment = {"env_vars": {SAFE_PATH: "1"}}
+    # The workers of a cluster that is started here inherit the variable. Those of another get it as a runtime environment, with which Ray
+    # starts them through a shell that divides the path of Python at its spaces.
+    environment = {"env_vars": {SAFE_PATH: "1"}} if address else None
     if address and address.startswith("ray://"):
         return {"runtime_env": environment}  # its driver runs on the head, in the head's own folder
     from ray.job_config import JobConfig
