@@ -113,6 +113,33 @@ def test_garbled_structs_are_refused_at_once(raw, said):
         Thrift(raw).struct()
 
 
+@pytest.mark.parametrize(
+    "footer",
+    [
+        {},
+        {4: 7},
+        {4: [7]},
+        {4: [{3: 1}]},
+        {4: [{1: 7, 3: 1}]},
+        {4: [{1: [7], 3: 1}]},
+        {4: [{1: [{3: 7}], 3: 1}]},
+        {4: [{1: [{3: {9: True, 7: 1, 5: 1, 3: [b"x"]}}], 3: 1}]},
+        {4: [{1: [{3: {9: 4, 7: -1, 5: 1, 3: [b"x"]}}], 3: 1}]},
+        {4: [{1: [{3: {9: 4, 7: 1, 5: 1, 3: [7]}}], 3: 1}]},
+        {4: [{1: [{3: {9: 4, 7: 1, 5: 1, 3: []}}], 3: 1}]},
+        {4: [{1: [{3: {9: 4, 11: b"", 7: 1, 5: 1, 3: [b"x"]}}], 3: 1}]},
+    ],
+)
+def test_a_footer_with_fields_of_other_types_is_refused_without_an_error_of_ours(tmp_path, monkeypatch, footer):
+    """A garbled byte may turn a list into a number. The reader checks for that; it does not stumble over it."""
+    path = tmp_path / "table.parquet"
+    pq.write_table(TABLE.slice(0, 10), path)
+    monkeypatch.setattr(Thrift, "struct", lambda self, depth=0: footer)
+    with pytest.raises(ValueError, match="its footer is damaged") as raised:
+        chunks(path)
+    assert raised.value.__cause__ is None
+
+
 def test_a_garbled_footer_is_refused_and_ends_no_process(tmp_path):
     """Statistics of sizes that do not fit the column's type: pyarrow aborts where it is asked for that column."""
     path = written(tmp_path / "a.parquet")

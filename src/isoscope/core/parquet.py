@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 LARGE = 1 << 28
 """Bytes that a page may claim whatever it holds; writers make pages of one megabyte, or of one document."""
@@ -24,6 +24,7 @@ ENDS = b"PAR1"
 TRUE, FALSE, BYTE, DOUBLE, BINARY, LIST, SET, STRUCT = 1, 2, 3, 7, 8, 9, 10, 12
 """Types of Thrift's compact protocol; those between a byte and a double are numbers of as many bytes as they need."""
 Fields = dict[int, Any]
+T = TypeVar("T")
 
 
 @contextmanager
@@ -63,21 +64,35 @@ def chunks(source: Path | BinaryIO) -> list[Chunk]:
         file.seek(whole - 8 - length)
         raw = file.read(length)
     try:
-        groups = Thrift(raw).struct()[4]
-        found = [_chunk(column[3], group[3]) for group in groups for column in group[1]]
-    except (IndexError, KeyError, TypeError, AttributeError) as error:
+        footer = Thrift(raw).struct()
+    except IndexError as error:
         raise ValueError("its footer is damaged") from error
+    found = [
+        _chunk(_field(column, 3, dict), _field(group, 3, int)) for group in _field(footer, 4, list) for column in _field(group, 1, list)
+    ]
     if any(chunk.at + chunk.size > whole for chunk in found) or sum(chunk.size for chunk in found) > whole:
         raise ValueError("its columns claim more bytes than it has")
     return found
 
 
-def _chunk(said: Fields, rows: int) -> Chunk:
-    starts = [at for at in (said.get(11), said[9]) if at]
-    numbers = min(starts, default=0), said[7] if starts else 0, said[5], rows
-    if any(type(number) is not int or number < 0 for number in numbers):
-        raise TypeError
-    return Chunk(said[3][0].decode("utf-8", "replace"), *numbers)
+def _field(struct: object, number: int, kind: type[T]) -> T:
+    """A field of a struct in the footer; a ValueError if it is missing or has another type."""
+    value = struct.get(number) if isinstance(struct, dict) else None
+    if type(value) is not kind:  # a truth is an int to isinstance
+        raise ValueError("its footer is damaged")
+    return value
+
+
+def _chunk(column: Fields, rows: int) -> Chunk:
+    """The chunk that the metadata of a column describe; a ValueError if they are damaged."""
+    data = _field(column, 9, int)
+    dictionary = _field(column, 11, int) if 11 in column else 0
+    starts = [at for at in (dictionary, data) if at]
+    numbers = min(starts, default=0), _field(column, 7, int) if starts else 0, _field(column, 5, int), rows
+    path = _field(column, 3, list)
+    if any(number < 0 for number in numbers) or not path or not isinstance(path[0], bytes):
+        raise ValueError("its footer is damaged")
+    return Chunk(path[0].decode("utf-8", "replace"), *numbers)
 
 
 def check_pages(source: Path | BinaryIO) -> None:
