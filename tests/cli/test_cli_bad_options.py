@@ -75,6 +75,8 @@ def test_list_names_the_nearest():
         (("measure", "x", "--batch-size", "many"), "Invalid value for '--batch-size'"),
         (("measure", "x", "--save-every", "-1"), "Invalid value for '--save-every'"),
         (("embeddings", "x.npy", "--sample", "-4"), "Invalid value for '--sample'"),
+        (("embeddings", "x.npy", "--seed", "-1"), "--seed must be at least 0; got -1."),
+        (("embeddings", "x.npy", "--seed", "9223372036854775808"), "--seed must be at most 9,223,372,036,854,775,807; got 9,223"),
         (("embeddings", "x.npy", "--sample", "9223372036854775807"), "--sample must be at most 1,000,000,000,000; got 9,223"),
         (("[red]x[/]",), "No such command '[red]x[/]'"),
     ],

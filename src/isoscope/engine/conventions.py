@@ -14,7 +14,7 @@ import pandas as pd
 
 from isoscope.core.bounded import parsed_object
 from isoscope.core.convention import CONVENTIONS, Convention, Reading, convention
-from isoscope.core.counts import SAMPLE, check_count
+from isoscope.core.counts import SAMPLE, SEED, check_count
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.group import block_layers
 from isoscope.core.number import Number
@@ -148,6 +148,7 @@ def of_matrix(
 ) -> list[Answer]:
     """A matrix (n, d), in memory or in a file, under every convention: each row is a document of one word."""
     check_count("sample", sample, least=0, most=SAMPLE)
+    check_count("seed", seed, least=0, most=SEED)
     if not sample:
         raise IsoscopeError("Conventions that draw points need a sample of them; give --sample 4096.")
     parts = [part for part in PARTS if part != "cosine"]

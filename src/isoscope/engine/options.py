@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from isoscope.core.counts import MOST, SAMPLE, THREADS, check_count
+from isoscope.core.counts import MOST, SAMPLE, SEED, THREADS, check_count
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.site import ATTENTION, INNER, Site
 from isoscope.statistics.site_statistics import VERSION
@@ -68,6 +68,7 @@ class Options:
         for name in ("batch_size", "max_tokens", "max_items", "seq_len", "threads", "query_rows"):
             check_count(name, getattr(self, name), most=THREADS if name == "threads" else MOST)
         check_count("sample", self.sample, least=0, most=SAMPLE)
+        check_count("seed", self.seed, least=0, most=SEED)
         if self.keep not in KEEP:
             raise IsoscopeError(f"--keep must be one of {', '.join(KEEP)}; got {self.keep!r}{nearest(self.keep, list(KEEP)) or '.'}")
         if self.maps not in MAPS:
