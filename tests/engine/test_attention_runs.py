@@ -23,9 +23,9 @@ from isoscope.statistics.kept import state_of
 from tests.models.zoo import ZOO, build
 
 BY_TITLE = {small.title: small for small in ZOO}
-MODALITY = {family.name: family.source for family in families()}
+MODALITY = {family.name: family.source for family in families}
 BOTH = "hidden,attention"
-WITHOUT_ATTENTION = tuple(title for family in families() for title in family.without_attention)
+WITHOUT_ATTENTION = tuple(title for family in families for title in family.without_attention)
 
 
 @pytest.fixture(scope="module")

@@ -54,9 +54,24 @@ def test_one_file_is_enough(tmp_path):
     assert done.stdout.strip() == "2.0"
 
 
-def test_a_file_of_another_name_is_named_in_the_error(tmp_path):
+def test_a_file_may_declare_several_metrics_under_names_of_their_own(tmp_path):
     (tmp_path / "metrics").mkdir()
-    (tmp_path / "metrics" / "misnamed.py").write_text(METRIC)
+    (tmp_path / "metrics" / "several.py").write_text(METRIC + METRIC[METRIC.index("@metric") :].replace("my_metric", "my_other_metric"))
+    done = run(tmp_path, "from isoscope.metrics import registry; print(registry['my_metric'].name, registry['my_other_metric'].name)")
+    assert done.stdout.strip() == "my_metric my_other_metric", done.stderr
+
+
+def test_a_file_that_declares_no_metric_is_named_in_the_error(tmp_path):
+    (tmp_path / "metrics").mkdir()
+    (tmp_path / "metrics" / "empty.py").write_text("def my_metric(cloud):\n    return 1.0\n")
     done = run(tmp_path, "import isoscope.metrics")
     assert done.returncode != 0
-    assert "misnamed.py must declare a metric called 'misnamed'" in done.stderr
+    assert "empty.py must declare a metric" in done.stderr
+
+
+def test_a_name_that_is_taken_is_refused(tmp_path):
+    (tmp_path / "metrics").mkdir()
+    (tmp_path / "metrics" / "again.py").write_text(METRIC.replace("my_metric", "mean_cosine"))
+    done = run(tmp_path, "import isoscope.metrics")
+    assert done.returncode != 0
+    assert "declares a metric called 'mean_cosine', and there is one of that name already" in done.stderr

@@ -77,7 +77,7 @@ def _families() -> list[dict[str, str]]:
             "verified on": verified,
             "attention": "none" if title in family.without_attention else "verified",
         }
-        for family in families()
+        for family in families
         for title, verified in family.covers.items()
     ]
 

@@ -1,8 +1,8 @@
-"""One file, one thing: a registry finds what a package's files declare.
+"""A registry finds what the files of a package declare: metrics, figures, families, sources, papers, claims.
 
-A file `mean_cosine.py` in `isoscope/metrics/` declares an object `mean_cosine`; its name is its key. Folders named in the
-environment variable `ISOSCOPE_PLUGINS` may hold `metrics/`, `figures/`, `families/`, `sources/`, `papers/` or `claims/` of their own, so
-that one can be added without touching the installed package.
+A file may declare several objects; each is registered under its own name. Folders named in the environment variable `ISOSCOPE_PLUGINS`
+may hold `metrics/`, `figures/`, `families/`, `sources/`, `papers/` or `claims/` of their own, so that one can be added without touching
+the installed package.
 """
 
 from __future__ import annotations
@@ -11,48 +11,94 @@ import importlib
 import os
 import pkgutil
 from collections.abc import Iterator
-from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Generic, TypeVar, cast
+from typing import Generic, TypeVar
 
 from isoscope.core.errors import IsoscopeError, nearest
 
 T = TypeVar("T")
 
 
-@lru_cache
-def _modules(folders: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of the files in these folders, looked for once."""
-    return tuple(sorted(module.name for module in pkgutil.iter_modules(folders)))
-
-
 class Registry(Generic[T]):
-    """What the files of one package declare, by name, in alphabetical order; files are imported when first asked for."""
+    """The objects of one kind that the files of some packages declare, by name, in alphabetical order.
 
-    def __init__(self, package: ModuleType, what: str, kind: type[T] | tuple[type, ...]) -> None:
-        self.package, self.what, self.kind = package, what, kind
-        folder = package.__name__.rpartition(".")[2]
-        for root in filter(None, os.environ.get("ISOSCOPE_PLUGINS", "").split(os.pathsep)):
-            if (Path(root) / folder).is_dir() and str(Path(root) / folder) not in package.__path__:
-                package.__path__.append(str(Path(root) / folder))
+    Args:
+        kind: the class of the objects. Each has a `name`.
+        what: what an error message calls one of them.
+        packages: dotted names. A `*` stands for every package in that place: `isoscope.papers.*.claims`. A name that does not exist is
+            skipped where it has a `*`.
+
+    Nothing is imported before the first look-up.
+    """
+
+    def __init__(self, kind: type[T] | tuple[type[T], ...], what: str, *packages: str) -> None:
+        self.kind, self.what, self.packages = kind, what, packages
+        self._entries: dict[str, T] | None = None
 
     def names(self) -> list[str]:
-        """Every key, without importing anything."""
-        return list(_modules(tuple(self.package.__path__)))
+        """Every key."""
+        return list(self._load())
 
     def __contains__(self, name: object) -> bool:
-        return name in self.names()
+        return name in self._load()
 
     def __getitem__(self, name: str) -> T:
-        if name not in self.names():
-            known = self.names()
+        entries = self._load()
+        if name not in entries:
+            known = list(entries)
             raise IsoscopeError(f"There is no {self.what} called {name!r}{nearest(name, known) or '; there are ' + ', '.join(known) + '.'}")
-        module = importlib.import_module(f"{self.package.__name__}.{name}")
-        entry = getattr(module, name, None)
-        if not isinstance(entry, self.kind):
-            raise IsoscopeError(f"{module.__file__} must declare a {self.what} called {name!r}; it does not.")
-        return cast(T, entry)
+        return entries[name]
 
     def __iter__(self) -> Iterator[T]:
-        return (self[name] for name in self.names())
+        return iter(self._load().values())
+
+    def __len__(self) -> int:
+        return len(self._load())
+
+    def _load(self) -> dict[str, T]:
+        if self._entries is None:
+            entries: dict[str, T] = {}
+            for package in self.packages:
+                for module in _modules_of(package):
+                    self._add_declarations(module, entries)
+            self._entries = dict(sorted(entries.items()))
+        return self._entries
+
+    def _add_declarations(self, module: ModuleType, entries: dict[str, T]) -> None:
+        declared = [value for value in vars(module).values() if isinstance(value, self.kind)]
+        if not declared:
+            raise IsoscopeError(f"{module.__file__} must declare a {self.what}; it does not.")
+        for entry in declared:
+            name = str(entry.name)  # type: ignore[attr-defined]
+            if entries.setdefault(name, entry) is not entry:
+                raise IsoscopeError(f"{module.__file__} declares a {self.what} called {name!r}, and there is one of that name already.")
+
+
+def _modules_of(pattern: str, *, plugins: bool = True) -> Iterator[ModuleType]:
+    """The modules of a package and of the plugin folders of the same name; a plain module stands for itself."""
+    before, star, after = pattern.partition(".*.")
+    if star:
+        names = [f"{before}.{found.name}.{after}" for found in pkgutil.iter_modules(_search_path(before)) if found.ispkg]
+        for i, name in enumerate([name for name in names if find_spec(name) is not None]):
+            yield from _modules_of(name, plugins=i == 0)  # a plugin's file must not be imported once for each of them
+        return
+    package = importlib.import_module(pattern)
+    if not hasattr(package, "__path__"):
+        yield package
+        return
+    for module in sorted(pkgutil.iter_modules(_search_path(pattern, plugins=plugins)), key=lambda module: module.name):
+        if not module.name.startswith("_"):  # what the files of a package share
+            yield importlib.import_module(f"{pattern}.{module.name}")
+
+
+def _search_path(package: str, *, plugins: bool = True) -> list[str]:
+    """The folders of a package, those of plugins included."""
+    path: list[str] = importlib.import_module(package).__path__  # type: ignore[assignment]
+    folder = package.rpartition(".")[2]
+    for root in filter(None, os.environ.get("ISOSCOPE_PLUGINS", "").split(os.pathsep)) if plugins else ():
+        added = Path(root) / folder
+        if added.is_dir() and str(added) not in path:
+            path.append(str(added))
+    return path

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-
 from isoscope.core.figure import Figure
 from isoscope.core.registry import Registry
 
-figures: Registry[Figure] = Registry(sys.modules[__name__], "figure", Figure)
+figures: Registry[Figure] = Registry(Figure, "figure", __name__)

@@ -6,17 +6,14 @@ Adding a metric is adding one file here (or in a folder `metrics` of `ISOSCOPE_P
 
 from __future__ import annotations
 
-import sys
-
 from isoscope.core.registry import Registry
 from isoscope.statistics.metric import Metric, Series
 from isoscope.statistics.profile import Profile
 
-registry: Registry[Metric | Series | Profile] = Registry(sys.modules[__name__], "metric", (Metric, Series, Profile))
+registry: Registry[Metric | Series | Profile] = Registry((Metric, Series, Profile), "metric", __name__)
 
-for _name in registry.names():
-    # The file and its function share a name; what this package offers under it is the function.
-    globals()[_name] = registry[_name]
+# A file and a function may share a name. The package offers the function.
+globals().update({entry.name: entry for entry in registry})
 
 
 def metrics(about: str | None = None) -> list[Metric]:

@@ -11,7 +11,6 @@ from torch import nn
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.registry import Registry
 from isoscope.core.source import read_by
-from isoscope.models import families as package
 from isoscope.models.piece import Reader
 
 if TYPE_CHECKING:
@@ -61,14 +60,12 @@ class Family:
         return read_by(self.modality)
 
 
-def families() -> Registry[Family]:
-    """Every family."""
-    return Registry(package, "family", Family)
+families: Registry[Family] = Registry(Family, "family", "isoscope.models.families")
 
 
 def family_of(config: Any) -> Family:
     """The family of a configuration: the one that claims it most surely."""
-    best = max(families(), key=lambda family: family.matches(config))
+    best = max(families, key=lambda family: family.matches(config))
     if not best.matches(config):
         raise IsoscopeError(
             f"No family claims models of type {config.model_type!r}; `isoscope list families` shows what there is, and "

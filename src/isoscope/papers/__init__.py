@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from functools import partial
-from importlib.util import find_spec
 
 import pandas as pd
 
@@ -15,21 +12,19 @@ from isoscope.core.failures import Failures
 from isoscope.core.paper import Paper
 from isoscope.core.registry import Registry
 
-papers: Registry[Paper] = Registry(sys.modules[__name__], "paper", Paper)
+papers: Registry[Paper] = Registry(Paper, "paper", __name__)
 """By name; a folder `papers/` of a plugin may hold more."""
+
+
+all_claims: Registry[Claim] = Registry(Claim, "claim", f"{__name__}.*.claims")
 
 
 def claims(paper: str | None = None) -> list[Claim]:
     """Every claim, or those of one paper, by number: what the files in the folders `claims/` declare, those of plugins among them."""
-    found: dict[str, Claim] = {}
-    for name in papers.names():
-        package = f"{__name__}.{name}.claims"
-        if find_spec(package) is not None:
-            found |= {one.name: one for one in Registry(importlib.import_module(package), "claim", Claim)}
-    known = sorted({one.paper for one in found.values()})
+    known = sorted({one.paper for one in all_claims})
     if paper is not None and paper not in known:
         raise IsoscopeError(f"No claim is of {paper!r}{nearest(paper, known) or '; there are claims of ' + ', '.join(known) + '.'}")
-    return sorted((one for one in found.values() if paper in (None, one.paper)), key=lambda one: (one.number, one.name))
+    return sorted((one for one in all_claims if paper in (None, one.paper)), key=lambda one: (one.number, one.name))
 
 
 def judged(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.registry import Registry
 from isoscope.core.source import ENDINGS, Source, SourceKind, matching
 
-sources: Registry[SourceKind] = Registry(sys.modules[__name__], "kind of source", SourceKind)
+sources: Registry[SourceKind] = Registry(SourceKind, "kind of source", __name__)
 """Every kind of source, by the name of its file."""
 
 
