@@ -129,7 +129,7 @@ def bandwidth() -> None:
     from threadpoolctl import threadpool_limits
 
     from isoscope.metrics import mean_cosine
-    from isoscope.statistics.matrix import cloud_of
+    from isoscope.statistics.matrix_cloud import cloud_of
 
     X = np.empty((1_000_000, 768), dtype=np.float32)
     rng = np.random.default_rng(0)

@@ -19,7 +19,7 @@ from make_gallery import PICTURES, ROOT, light
 
 from isoscope.metrics import registry
 from isoscope.report.files import PRINT, rendered
-from isoscope.statistics.matrix import cloud_of
+from isoscope.statistics.matrix_cloud import cloud_of
 from isoscope.statistics.metric import Metric, Series
 from isoscope.statistics.profile import Profile
 from isoscope.testing import attention_cloud, random_attention, random_clouds

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from isoscope.metrics import metrics
-from isoscope.statistics.attention import AttentionCloud
+from isoscope.statistics.attention_cloud import AttentionCloud
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.groups import GROUPS
 from isoscope.statistics.kernel import block_sums
@@ -91,7 +91,7 @@ class Population:
                 owner, index = np.repeat(unit, LONGEST), np.tile(np.arange(LONGEST), self.documents)
                 slices = np.where(mask.ravel(), 0, -1).astype(np.int16)
                 statistics.sample.update(x.reshape(-1, self.d), point_hashes(0, owner, index), owner, index, slices)
-        found = statistics.cloud("all")
+        found = Cloud.of(statistics, "all")
         assert found is not None
         return found
 
@@ -128,7 +128,7 @@ class Attending:
             statistics.moments[0].add(sums, x.reshape(-1, self.d))
             assert statistics.groups is not None
             statistics.groups.update(np.arange(b) % GROUPS, [sums], unit=np.arange(b))
-            pair.append(statistics.cloud("all"))
+            pair.append(Cloud.of(statistics, "all"))
         assert pair[0] is not None
         assert pair[1] is not None
         found.pair = pair[0], pair[1]

@@ -22,10 +22,11 @@ import numpy as np
 
 from isoscope.core.number import POPULATION, THIS_N, Number
 from isoscope.core.slice import POINTS
-from isoscope.statistics.attention import ATTENTION_PARTS, AttentionCloud, AttentionStatistics, score_counts
+from isoscope.statistics.attention import AttentionStatistics, score_counts
+from isoscope.statistics.attention_cloud import ATTENTION_PARTS, AttentionCloud
 from isoscope.statistics.cloud import PARTS, Cloud
 from isoscope.statistics.groups import GROUPS
-from isoscope.statistics.matrix import cloud_of
+from isoscope.statistics.matrix_cloud import cloud_of
 from isoscope.statistics.metric import Measured, Metric, Series
 from isoscope.statistics.profile import BLOCKS, Profile
 
@@ -97,7 +98,7 @@ def attention_cloud(query: np.ndarray, key: np.ndarray) -> AttentionCloud:
     # The group of a sequence comes from its own numbers, so that it keeps it in another order.
     statistics.update(rows, np.zeros((b, t), dtype=np.int16), (np.abs(query[:, 0, 0]) * 1e6).astype(np.int64) % GROUPS)
     statistics.count(score_counts(scores[seen])[None])
-    cloud = statistics.cloud("all")
+    cloud = AttentionCloud.of(statistics, "all")
     assert cloud is not None
     cloud.pair = cloud_of(query.reshape(-1, d)), cloud_of(key.reshape(-1, d))
     return cloud

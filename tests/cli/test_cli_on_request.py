@@ -11,6 +11,7 @@ import pytest
 
 from isoscope.engine.results import Results
 from isoscope.metrics import gride
+from isoscope.statistics.cloud import Cloud
 from tests.cli.calling import isoscope
 
 SITE = ["model", "stack", "kind", "layer", "policy"]
@@ -54,7 +55,8 @@ def test_a_series_on_request(good_run):
     assert own["x"].tolist() == [1, 2, 4, 8, 16, 32, 64]
     assert (np.diff(own["weight"]) > 0).all()
     kept = Results(good_run).statistics("small-gpt2")
-    cloud = next(statistics for site, statistics in kept.items() if (site.kind, site.layer) == ("hidden", 1)).cloud("all")
+    statistics = next(statistics for site, statistics in kept.items() if (site.kind, site.layer) == ("hidden", 1))
+    cloud = Cloud.of(statistics, "all")
     assert own.loc[own["x"] == 8, "y"].item() == pytest.approx(float(gride(cloud)), rel=1e-12)
 
 

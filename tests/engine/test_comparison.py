@@ -7,6 +7,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.engine.comparison import compare
 from isoscope.metrics import registry
+from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.comparison import difference, unpaired
 from isoscope.statistics.groups import GROUPS
 from tests.engine.made_runs import UNITS, D, corpus, moved, site, write
@@ -95,7 +96,7 @@ def test_paired_intervals_cover_the_truth(name, stretches):
         truth = float(np.diff([(v := np.linalg.eigvalsh(np.cov(y.T)))[-1] / v.sum() for y in far])[0])
     for draw in range(draws):
         x, mask = corpus(rng, 40 + 20 * (draw % 6))
-        clouds = tuple(site(y, mask).cloud("body") for y in (moved(x, 0.3, stretches[0]), moved(x, 1.0, stretches[1])))
+        clouds = tuple(Cloud.of(site(y, mask), "body") for y in (moved(x, 0.3, stretches[0]), moved(x, 1.0, stretches[1])))
         found = difference(metric, metric(clouds[0]), metric(clouds[1]), clouds, ONE)
         assert found.how == "paired"
         covered += found.low <= truth <= found.high
@@ -109,7 +110,7 @@ def test_no_difference_is_called_one_in_five_of_a_hundred():
         x, mask = corpus(rng, 60)
         other = moved(x, 0.0)[..., ::-1].copy()
         other[..., 1] += 0.8
-        clouds = tuple(site(y, mask, sample=0).cloud("body") for y in (moved(x, 0.8), other))
+        clouds = tuple(Cloud.of(site(y, mask, sample=0), "body") for y in (moved(x, 0.8), other))
         called += difference(metric, metric(clouds[0]), metric(clouds[1]), clouds, ONE).p < 0.05
     assert called <= 0.1 * draws
 
@@ -134,7 +135,7 @@ def test_a_jackknife_left_out_by_hand():
     sizes = np.array([mask[group == g].sum() for g in np.unique(group)])
     variance = ((left - whole) ** 2).sum() * (len(left) - 1) / len(left)
     half = student.ppf(0.975, sizes.sum() ** 2 / (sizes**2).sum() - 1) * variance**0.5
-    metric, clouds = registry["drift_ratio"], tuple(site(y, mask).cloud("body") for y in both)
+    metric, clouds = registry["drift_ratio"], tuple(Cloud.of(site(y, mask), "body") for y in both)
     found = difference(metric, metric(clouds[0]), metric(clouds[1]), clouds, ONE)
     np.testing.assert_allclose([found.value, found.low, found.high], [whole, whole - half, whole + half], rtol=1e-9)
 

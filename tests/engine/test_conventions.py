@@ -11,7 +11,8 @@ from isoscope.engine import conventions
 from isoscope.engine.citation import bibtex
 from isoscope.engine.conventions import answers, conventions_rows, drawn_cosines, of_matrix
 from isoscope.metrics import registry
-from isoscope.statistics.matrix import cloud_of
+from isoscope.statistics.cloud import Cloud
+from isoscope.statistics.matrix_cloud import cloud_of
 from tests.engine.made_runs import corpus, moved, site, write
 
 
@@ -24,7 +25,7 @@ def documents():
     """A cloud of 30 documents of unequal length, with their points and where they belong."""
     x, mask = corpus(np.random.default_rng(0), 30)
     x = moved(x, 0.8)
-    return site(x, mask).cloud("body"), [x[i][mask[i]].astype(np.float32).astype(float) for i in range(30)]
+    return Cloud.of(site(x, mask), "body"), [x[i][mask[i]].astype(np.float32).astype(float) for i in range(30)]
 
 
 def test_every_convention_is_whole():
@@ -157,7 +158,7 @@ def test_a_run_layer_by_layer(tmp_path):
     truth = table[(table["kind"] == "final") | (table["layer"] < 2)].sort_values("layer")["value"].tolist()
     assert rows[rows["metric"] == "mean_cosine@godey2024"].sort_values("layer")["value"].tolist() == truth
     cosine = rows[rows["metric"] == "cosine@ethayarajh2019"].sort_values("layer")["value"].to_numpy()
-    assert cosine[2] == drawn_cosines(site(moved(x, 3.0), mask).cloud("no-special"), repeats=1)[0]
+    assert cosine[2] == drawn_cosines(Cloud.of(site(moved(x, 3.0), mask), "no-special"), repeats=1)[0]
     assert conventions_rows(run, ["rankme"])["metric"].unique().tolist() == ["rankme@rankme"]
 
 

@@ -10,8 +10,9 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.engine.rows import numbers, tables
 from isoscope.metrics import bell, profiles
+from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.kernel import block_sums
-from isoscope.statistics.matrix import cloud_of
+from isoscope.statistics.matrix_cloud import cloud_of
 from isoscope.statistics.sample import item_hash, point_hashes
 from isoscope.statistics.site_statistics import SiteStatistics
 from isoscope.store.cell import pack
@@ -62,7 +63,7 @@ def test_every_stack_and_policy_has_its_profiles(sites):
     assert len(rows) == 2 * 4 * len(profiles()) + len(profiles())  # sinks by themselves are in one stack
     assert set(rows["kind"]) == {"hidden"}
     assert rows["head"].isna().all()
-    clouds = {site.layer: kept.cloud("body") for site, kept in sites.items() if (site.stack, site.kind) == ("decoder", "hidden")}
+    clouds = {site.layer: Cloud.of(kept, "body") for site, kept in sites.items() if (site.stack, site.kind) == ("decoder", "hidden")}
     found = bell(clouds)
     row = rows.loc[("decoder", "body", "bell")]
     assert (row["value"], row["low"], row["high"]) == pytest.approx((float(found), found.low, found.high), abs=1e-12)

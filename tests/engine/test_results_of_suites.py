@@ -5,7 +5,7 @@ import pytest
 
 import isoscope
 from isoscope.core.errors import IsoscopeError
-from isoscope.statistics.kept import Clouds
+from isoscope.statistics.clouds import Clouds
 
 
 @pytest.fixture(scope="module")

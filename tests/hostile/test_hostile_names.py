@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from isoscope.cli.terminal import guarded
-from isoscope.core.bounded import plain
 from isoscope.core.errors import IsoscopeError
+from isoscope.core.printable import plain
 from isoscope.engine.results import Results, merge
 from isoscope.store.manifest import sealed
 from isoscope.store.writing import sha256

@@ -14,7 +14,7 @@ from isoscope.lab import null
 from isoscope.metrics import between_cosine, isotropy_score, mean_cosine, registry
 from isoscope.statistics.chance import head_threshold, one_pair
 from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.matrix import cloud_of
+from isoscope.statistics.matrix_cloud import cloud_of
 
 PUBLISHED = dict(zip(null.DIMENSIONS, (0.4124, 0.2058, 0.1455, 0.1028, 0.0727, 0.0594, 0.0514, 0.0363, 0.0257, 0.0182), strict=True))
 

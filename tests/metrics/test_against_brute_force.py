@@ -10,7 +10,7 @@ from brute_force import brute_force
 
 from isoscope.core.errors import IsoscopeWarning
 from isoscope.metrics import curves, mean_cosine, metrics, registry
-from isoscope.statistics.matrix import cloud_of
+from isoscope.statistics.matrix_cloud import cloud_of
 
 N, D = 260, 24
 PLAIN = [metric for metric in metrics("points") if not metric.name.startswith(("local_", "cluster_"))]

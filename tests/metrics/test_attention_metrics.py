@@ -14,8 +14,9 @@ from isoscope.models.attention_rows import attention_rows, count_scores
 from isoscope.models.heads import absorb_heads, absorb_rows
 from isoscope.models.tap import Layout
 from isoscope.statistics.attention import EDGES, AttentionStatistics
+from isoscope.statistics.attention_cloud import AttentionCloud
 from isoscope.statistics.heads import Heads
-from isoscope.statistics.matrix import cloud_of
+from isoscope.statistics.matrix_cloud import cloud_of
 from isoscope.statistics.sample import point_hashes
 
 NAMES = ["special", "first", "body"]
@@ -45,7 +46,7 @@ def measured(query, key, scale, mask=None, **kept):
         absorb_heads(heads, x, layout, SITE, "made")
         sides.append(heads.split())
     group = h // key.shape[1]
-    return [statistics.cloud("all", j, queries=sides[0][j], keys=sides[1][j // group]) for j in range(h)]
+    return [AttentionCloud.of(statistics, "all", j, queries=sides[0][j], keys=sides[1][j // group]) for j in range(h)]
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +181,7 @@ def test_intervals_cover_what_they_should():
         rows["entropy"] = (1.5 + 0.2 * level[:, None] + 0.02 * rng.standard_normal((b, 4)))[:, None]
         statistics = AttentionStatistics(1, 8, NAMES)
         statistics.update(rows, np.full((b, 4), 2, dtype=np.int16), rng.integers(0, 64, b))
-        return m.attention_entropy(statistics.cloud("all"))
+        return m.attention_entropy(AttentionCloud.of(statistics, "all"))
 
     inside = sum(value.low <= 1.5 <= value.high for value in (drawn(30) for _ in range(60)))
     assert 51 <= inside <= 60
@@ -198,5 +199,5 @@ def test_points_and_rows_are_not_mistaken_for_each_other(case):
     bare = AttentionStatistics(4, 16, NAMES)
     bare.sums, bare.sequences = np.ones_like(bare.sums), np.ones_like(bare.sequences)
     with pytest.raises(IsoscopeError, match="qk_cosine needs queries and keys, which were not kept"):
-        m.qk_cosine(bare.cloud("all"))
-    assert not m.attention_median.available(bare.cloud("all"))
+        m.qk_cosine(AttentionCloud.of(bare, "all"))
+    assert not m.attention_median.available(AttentionCloud.of(bare, "all"))

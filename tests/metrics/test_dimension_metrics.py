@@ -12,7 +12,7 @@ from brute_dimension import brute_dimensions, distinct, facco, gride, mle, razzh
 from isoscope.core.errors import IsoscopeError
 from isoscope.metrics import gride_scales, levina_bickel, registry, two_nn, two_nn_batches, two_nn_mle, two_nn_razzhigaev, two_nn_sizes
 from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.matrix import cloud_of
+from isoscope.statistics.matrix_cloud import cloud_of
 from isoscope.statistics.sample import Sample, mix
 
 NAMES = ("two_nn", "two_nn_razzhigaev", "two_nn_mle", "two_nn_batches", "gride", "levina_bickel")

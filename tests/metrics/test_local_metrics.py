@@ -18,7 +18,7 @@ from isoscope.metrics import (
     local_share_excess,
 )
 from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.matrix import cloud_of
+from isoscope.statistics.matrix_cloud import cloud_of
 from isoscope.statistics.sample import Sample, mix, point_hashes
 
 LOCAL = [local_share, local_isoscore, local_share_excess, local_isoscore_excess]

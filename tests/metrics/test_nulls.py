@@ -7,7 +7,7 @@ from isoscope.metrics import metrics, registry, top_share, top_share_norm_null
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.groups import GROUPS
 from isoscope.statistics.kernel import block_sums
-from isoscope.statistics.matrix import cloud_of
+from isoscope.statistics.matrix_cloud import cloud_of
 from isoscope.statistics.site_statistics import SiteStatistics
 
 CLOSED = ("isotropy_score", "mean_cosine", "between_cosine", "cosine_sd", "drift_norm", "drift_ratio")
@@ -103,7 +103,7 @@ def test_cosines_within_and_between_documents():
         statistics.groups.update(np.arange(50) % GROUPS, [sums], unit=np.arange(50).astype(np.uint64))
         statistics.moments[0].add(sums, None)
         for name, numbers in found.items():
-            numbers.append(registry[name](statistics.cloud("body")))
+            numbers.append(registry[name](Cloud.of(statistics, "body")))
     for name, numbers in found.items():
         values, null_sd = np.array(numbers), numbers[0].null_sd
         assert values.mean() == pytest.approx(0, abs=4 * null_sd / DRAWS**0.5), name

@@ -8,6 +8,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.models.heads import absorb_heads
 from isoscope.models.tap import Layout, absorb
+from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.heads import Heads
 from isoscope.statistics.sample import point_hashes
 from isoscope.statistics.site_statistics import SiteStatistics
@@ -114,7 +115,7 @@ def test_the_clouds_of_heads_answer_metrics():
     from isoscope.metrics import effective_rank, mean_cosine
 
     head = at_once(torch.float64).split()[1]
-    cloud = head.cloud("no-special")
+    cloud = Cloud.of(head, "no-special")
     value = mean_cosine(cloud)
     assert cloud.n == head.moments[1].n + head.moments[2].n
     assert value.low < value < value.high

@@ -12,7 +12,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.metrics import mean_cosine, top_share
 from isoscope.repair import AllButTheTop, Centre, CentreClusters, RepairError, load
-from isoscope.statistics.matrix import cloud_of
+from isoscope.statistics.matrix_cloud import cloud_of
 from isoscope.statistics.sample import mix, point_hashes
 from isoscope.statistics.site_statistics import SiteStatistics
 

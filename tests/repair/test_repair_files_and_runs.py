@@ -16,7 +16,7 @@ import isoscope
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.repair import AllButTheTop, Centre, HasStatistics, Standardise, Whiten, load
-from isoscope.statistics.matrix import cloud_of
+from isoscope.statistics.matrix_cloud import cloud_of
 
 ALL = [
     Centre(),

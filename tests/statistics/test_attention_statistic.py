@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from isoscope.statistics.attention import EDGES, ROW_SUMS, SEQUENCE_SUMS, AttentionStatistics, score_counts
+from isoscope.statistics.attention_cloud import AttentionCloud
 
 NAMES = ["special", "first", "body"]
 B, H, T, S = 5, 3, 11, 13
@@ -118,17 +119,17 @@ def test_what_is_not_finite_is_counted_and_nothing_added(name, value):
     assert statistics.update(rows, codes, group) == 2
     assert statistics.sums.sum() == 0
     assert statistics.filled == []
-    assert statistics.cloud("all") is None
+    assert AttentionCloud.of(statistics, "all") is None
 
 
 def test_clouds_join_slices_and_heads():
     held = filled(0, 1)
     index = ROW_SUMS.index("entropy")
     assert held.filled == NAMES
-    body, every = held.cloud("body", 1), held.cloud("all", 1)
+    body, every = AttentionCloud.of(held, "body", 1), AttentionCloud.of(held, "all", 1)
     assert body.total("entropy") == pytest.approx(held.sums[1, 2, :, index].sum())
     assert every.total("entropy") == pytest.approx(held.sums[1, :, :, index].sum())
-    assert held.cloud("all").n == sum(held.cloud("all", j).n for j in range(H))
+    assert AttentionCloud.of(held, "all").n == sum(AttentionCloud.of(held, "all", j).n for j in range(H))
     assert (every.d, every.scale) == (8, 0.5)
     assert [every.has(part) for part in ("attention", "medians", "scores", "queries_keys", "directions", "second")] == [True] * 3 + [
         False

@@ -7,7 +7,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.metrics import bell, gride_scales, hubness, levina_bickel, top_share, two_nn
 from isoscope.statistics import cloud as module
 from isoscope.statistics.cloud import REACH
-from isoscope.statistics.matrix import cloud_of
+from isoscope.statistics.matrix_cloud import cloud_of
 from isoscope.statistics.neighbours import neighbours
 
 

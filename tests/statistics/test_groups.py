@@ -155,7 +155,7 @@ def test_policies_of_a_site(policy, chosen):
     order = [(i, j) for i, segments in enumerate(docs) for j in range(len(segments))]
     for segment in stream(docs, order):
         feed(site.groups, [segment], site.moments)
-    cloud = site.cloud(policy)
+    cloud = Cloud.of(site, policy)
     everything, between, within = brute(docs, chosen)
     assert mean_cosine(cloud) == pytest.approx(everything, rel=1e-9)
     assert between_cosine(cloud) == pytest.approx(between, rel=1e-9)

@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import t as student
 
 from isoscope.metrics import between_cosine, drift_norm, drift_ratio, mean_cosine, mean_norm, participation_ratio, top_share
+from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.groups import GROUPS, Groups
 from isoscope.statistics.kernel import block_sums
 from isoscope.statistics.sample import item_hash, mix, point_hashes
@@ -26,7 +27,7 @@ def site(x, mask, *, second=False, sample=0):
         owner, index = np.repeat(unit, t), np.tile(np.arange(t), g)
         flat = x.reshape(-1, d)
         statistics.sample.update(flat, point_hashes(0, owner, index), owner, index, np.where(mask.ravel(), 0, -1))
-    return statistics.cloud(BODY)
+    return Cloud.of(statistics, BODY)
 
 
 def corpus(rng, count, *, shared, drift, scale, longest=24):
@@ -98,7 +99,7 @@ def test_jackknife_of_a_mean_is_the_textbook_interval(n):
     sums = block_sums(x[:, None])
     statistics.groups.update(np.arange(n), [sums])
     statistics.moments[0].add(sums, None)
-    found, norms = mean_norm(statistics.cloud(BODY)), np.linalg.norm(x, axis=1)
+    found, norms = mean_norm(Cloud.of(statistics, BODY)), np.linalg.norm(x, axis=1)
     half = student.ppf(0.975, n - 1) * norms.std(ddof=1) / n**0.5
     assert found == pytest.approx(norms.mean(), rel=1e-12)
     assert found.high == pytest.approx(norms.mean() + half, rel=1e-9)

@@ -17,7 +17,7 @@ from isoscope.statistics.local import (
     neighbourhoods,
     shape,
 )
-from isoscope.statistics.matrix import cloud_of
+from isoscope.statistics.matrix_cloud import cloud_of
 from isoscope.statistics.sample import Sample, mix, point_hashes
 
 

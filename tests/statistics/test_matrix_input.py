@@ -8,7 +8,8 @@ import torch
 from isoscope.core.errors import IsoscopeError
 from isoscope.metrics import mean_cosine, metrics, top_share
 from isoscope.statistics.groups import GROUPS
-from isoscope.statistics.matrix import RUN, cloud_of
+from isoscope.statistics.matrix import RUN
+from isoscope.statistics.matrix_cloud import cloud_of
 
 X = np.random.default_rng(0).standard_normal((40, 6))
 

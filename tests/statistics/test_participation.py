@@ -31,7 +31,7 @@ def cloud_of_documents(documents: list[np.ndarray], sample: int = 4096) -> Cloud
     owner, index = np.repeat(unit, longest), np.tile(np.arange(longest), len(documents))
     slices = np.where(mask.ravel(), 0, -1).astype(np.int16)
     statistics.sample.update(x.reshape(-1, d), point_hashes(0, owner, index), owner, index, slices)
-    return statistics.cloud("all")
+    return Cloud.of(statistics, "all")
 
 
 def over_different_documents(documents: list[np.ndarray]) -> float:

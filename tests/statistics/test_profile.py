@@ -29,7 +29,7 @@ def site(x, *, sample=4096, kept=None):
     if sample:
         owner, index = np.repeat(UNITS[:g], t), np.tile(np.arange(t), g)
         statistics.sample.update(x.reshape(-1, d), point_hashes(0, owner, index), owner, index, np.where(kept.ravel(), 0, -1))
-    return statistics.cloud("body")
+    return Cloud.of(statistics, "body")
 
 
 def shaped(base, shares):
@@ -91,7 +91,7 @@ def test_draws_do_not_depend_on_the_order_of_documents():
         made.moments[0].add(block_sums(x[order]), x[order].reshape(-1, D))
         owner, index = np.repeat(UNITS[:30][order], 12), np.tile(np.arange(12), 30)
         made.sample.update(x[order].reshape(-1, D), point_hashes(0, owner, index), owner, index, np.zeros(360, dtype=np.int16))
-        statistics.append(made.cloud("body").resampled())
+        statistics.append(Cloud.of(made, "body").resampled())
     np.testing.assert_allclose(statistics[0][1], statistics[1][1], rtol=1e-5)
 
 

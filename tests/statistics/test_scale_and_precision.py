@@ -91,7 +91,7 @@ def test_duplicates_are_counted_over_all_rows(kind, tmp_path):
 
 
 def test_duplicates_of_more_rows_than_hashes_can_be_held_are_estimated(monkeypatch):
-    monkeypatch.setattr("isoscope.statistics.matrix.MOST_HASHES", 5000)
+    monkeypatch.setattr("isoscope.statistics.matrix_cloud.MOST_HASHES", 5000)
     x = np.random.default_rng(3).standard_normal((10_000, 4)).repeat(2, axis=0)
     note = isoscope.geometry(x, metric="two_nn", sample=500)["two_nn"].note
     assert int(note.split(" among")[0].split()[-1].replace(",", "")) == pytest.approx(10_000, rel=0.1)

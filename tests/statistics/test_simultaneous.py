@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from isoscope.core.student import upper_quantile, widening
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
-from isoscope.statistics.chance import upper_quantile, widening
 from isoscope.statistics.evidence import cosines, highest, lowest
 from isoscope.statistics.simultaneous import band_factor
 

@@ -5,7 +5,7 @@ import pytest
 
 from isoscope.metrics import participation_ratio, top_share
 from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.matrix import cloud_of
+from isoscope.statistics.matrix_cloud import cloud_of
 from isoscope.statistics.spectrum import entropy, isotropic_spectra
 
 

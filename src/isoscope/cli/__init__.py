@@ -22,9 +22,9 @@ def main() -> NoReturn:
     A mistake of the user's is one sentence on standard error and exit code 2; with ISOSCOPE_DEBUG=1 its traceback comes before it. Anything
     else is a bug of ours: its traceback, where to report it, and exit code 1.
     """
-    from isoscope.core.bounded import plain
     from isoscope.core.errors import IsoscopeError
     from isoscope.core.memory import is_out_of_memory
+    from isoscope.core.printable import plain
 
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without … or ± is no reason to fail
@@ -101,8 +101,8 @@ def _decodable(words: list[str]) -> None:
 
     Names of files come from strangers too (`isoscope measure *`), and one may hold what steers a terminal.
     """
-    from isoscope.core.bounded import plain
     from isoscope.core.errors import IsoscopeError
+    from isoscope.core.printable import plain
 
     for word in words:
         try:

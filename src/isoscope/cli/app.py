@@ -55,7 +55,7 @@ def _version(wanted: bool) -> None:
 
 
 def _say(message: Warning | str, category: type[Warning], *_: object) -> None:
-    from isoscope.core.bounded import plain
+    from isoscope.core.printable import plain
 
     typer.echo(plain(f"isoscope: note: {message}"), err=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import IO, Any
 
-from isoscope.core.bounded import plain
+from isoscope.core.printable import plain
 
 COLOUR = re.compile("(\x1b\\[[0-9;]{0,40}m)")
 """The only sequences that tables and help need; a name that holds one can be coloured, and nothing more."""

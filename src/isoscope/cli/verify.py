@@ -26,8 +26,8 @@ def run(
     from dataclasses import asdict
     from pathlib import Path
 
-    from isoscope.core.bounded import plain
     from isoscope.core.errors import IsoscopeError
+    from isoscope.core.printable import plain
     from isoscope.engine.progress import Progress
     from isoscope.store.verify import cells_in, is_run, size_of, verify
 

@@ -12,19 +12,8 @@ from typing import Any, BinaryIO
 
 LONGEST_JSON = 1 << 26
 """Bytes of a JSON file; as Python objects they may take twenty times as much."""
-HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
-"""Characters that steer a terminal, turn the direction of text round or are none; a tab and a line's end are left."""
 ESCAPED, HALVES = re.compile(r"\\u[dD][89a-fA-F]"), re.compile("[\ud800-\udfff]")
 """How JSON writes half a character, and halves that found no other half."""
-
-
-def plain(text: str) -> str:
-    """A text as a terminal may show it: whatever would steer the terminal is written out.
-
-    >>> plain("red \\x1b[31mname"), plain("as it is: é, 東")
-    ('red \\\\x1b[31mname', 'as it is: é, 東')
-    """
-    return HIDDEN.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode("ascii"), text)
 
 
 def parse_json(text: str | bytes) -> Any:

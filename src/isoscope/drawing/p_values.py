@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.group import GROUPS
+from isoscope.core.student import LEVEL
 from isoscope.drawing import INK, PALETTE, POLICY_IS_CHOSEN, grid, labelled, layered, records, short
 from isoscope.statistics.association import FEWEST_LAYERS, PREDICTORS, associations
-from isoscope.statistics.chance import LEVEL
 
 TESTS = {"as published": ("circle", INK), "differences, permuted": ("square", PALETTE[0]), "pooled over the group": ("diamond", PALETTE[1])}
 LEAST_P = 1e-6

@@ -15,8 +15,9 @@ from isoscope.core.site import Site
 from isoscope.engine.results import Results
 from isoscope.metrics import registry
 from isoscope.statistics.association import holm
+from isoscope.statistics.clouds import Clouds
 from isoscope.statistics.comparison import BARE, Difference, difference
-from isoscope.statistics.kept import Clouds, Statistics
+from isoscope.statistics.kept import Statistics
 from isoscope.statistics.metric import Measured, Metric
 
 METRICS = ("between_cosine", "top_share", "effective_rank/d")

@@ -24,7 +24,7 @@ from isoscope.engine.results import Results
 from isoscope.metrics import registry
 from isoscope.statistics.cloud import PARTS, Cloud
 from isoscope.statistics.kernel import Floats
-from isoscope.statistics.matrix import cloud_of, read_cloud
+from isoscope.statistics.matrix_cloud import cloud_of, read_cloud
 from isoscope.statistics.sample import Sample
 from isoscope.statistics.site_statistics import SiteStatistics
 
@@ -216,7 +216,7 @@ def _from_clouds(results: Results, one: Convention) -> pd.DataFrame:
         for site, kept in sites.items():
             if not (isinstance(kept, SiteStatistics) and _counts(site, list(sites), final=one.final)):
                 continue
-            cloud = kept.cloud(one.policy)
+            cloud = Cloud.of(kept, one.policy)
             if cloud is None:
                 continue
             where = columns | {"stack": site.stack, "kind": site.kind, "layer": site.layer, "policy": one.policy}

@@ -14,7 +14,7 @@ from isoscope.engine.progress import Progress
 from isoscope.engine.rows import numbers
 from isoscope.metrics import registry
 from isoscope.statistics.cloud import PARTS, Cloud
-from isoscope.statistics.matrix import cloud_of, read_cloud
+from isoscope.statistics.matrix_cloud import cloud_of, read_cloud
 from isoscope.statistics.metric import Metric
 from isoscope.statistics.neighbours import estimate
 

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from isoscope.core.bounded import plain
+from isoscope.core.printable import plain
 
 
 class Progress:

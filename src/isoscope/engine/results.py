@@ -14,7 +14,8 @@ from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked
 from isoscope.engine.rows import is_block, tables, unasked
 from isoscope.metrics import curves, metrics, profiles, registry
 from isoscope.statistics.association import OUTCOME, PREDICTORS, associations
-from isoscope.statistics.kept import Clouds, Statistics, layout_of, merged
+from isoscope.statistics.clouds import Clouds
+from isoscope.statistics.kept import Statistics, layout_of, merged
 from isoscope.statistics.profile import Profile
 from isoscope.store.cell import Cell, as_arrow, framed, packed
 from isoscope.store.manifest import key_of, manifest_of

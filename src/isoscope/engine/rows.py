@@ -18,7 +18,8 @@ from isoscope.core.site import ROWS, Site
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.metrics import curves, metrics, profiles, registry
 from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.kept import Clouds, Kept, Statistics, filled
+from isoscope.statistics.clouds import Clouds
+from isoscope.statistics.kept import Kept, Statistics, filled
 from isoscope.statistics.metric import Curve, Measured, Metric
 from isoscope.statistics.profile import Level, Profile, shared_documents
 from isoscope.statistics.site_statistics import SiteStatistics

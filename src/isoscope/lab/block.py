@@ -20,10 +20,10 @@ from isoscope.core.block import HISTOGRAM, KIND, TRAINED
 from isoscope.core.counts import DEEPEST, SEED, check_count
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.memory import check_room
+from isoscope.core.student import margin
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.lab.networks import INITS, NORMS, Plain, Sizes, Subject, parse_variant
 from isoscope.lab.sight import look
-from isoscope.statistics.chance import margin
 from isoscope.store.manifest import key_of, manifest_of
 from isoscope.store.run import Run
 

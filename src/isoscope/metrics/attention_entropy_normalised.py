@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from isoscope.core.number import POPULATION, Number
-from isoscope.statistics.attention import AttentionCloud
+from isoscope.statistics.attention_cloud import AttentionCloud
 from isoscope.statistics.metric import metric
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import THIS_N, Number
-from isoscope.statistics.chance import margin
+from isoscope.core.student import margin
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.metric import metric
 from isoscope.statistics.resampled_neighbours import Among, isotropic_clouds, jackknife_error, matched

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.statistics.attention import EDGES, AttentionCloud
+from isoscope.statistics.attention import EDGES
+from isoscope.statistics.attention_cloud import AttentionCloud
 from isoscope.statistics.metric import Curve, series
 
 

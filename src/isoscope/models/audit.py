@@ -9,8 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from isoscope.core.bounded import plain
 from isoscope.core.errors import IsoscopeError
+from isoscope.core.printable import plain
 from isoscope.models.formats.weights import weights_in
 from isoscope.models.suite import Suite
 

@@ -13,6 +13,7 @@ import numpy as np
 from isoscope.repair.errors import RepairError
 from isoscope.statistics.kernel import Floats
 from isoscope.statistics.moments import Moments
+from isoscope.statistics.spectrum import Spectrum
 
 SINGLE, DOUBLE = float(np.finfo(np.float32).eps), float(np.finfo(np.float64).eps)
 
@@ -52,8 +53,8 @@ class Directions:
     def of(cls, moments: Moments, precision: Precision, who: str) -> Directions:
         """All min(n − 1, d) directions of what moments have seen."""
         covariance = covariance_of(moments, who)
-        spectrum = moments.spectrum
-        assert spectrum is not None
+        assert moments.second is not None
+        spectrum = Spectrum.of(moments.second, centred=True)
         vectors, values = spectrum.vectors.T.copy(), spectrum.values
         if not len(values):
             raise RepairError(f"{who} needs at least two points; there is 1.")

@@ -30,7 +30,7 @@ def layer_cloud(sites: Mapping[Site, SiteStatistics], *, layer: int | None, stac
         known = ", ".join(site.label for site in sorted(alike or sites, key=lambda site: site.order))
         at = ".".join(str(part) for part in (stack or "*", kind, layer) if part is not None)
         raise RepairError(f"The run has no statistics at {at}; it has {known or 'none'}.")
-    cloud = sites[found[0]].cloud(policy)
+    cloud = Cloud.of(sites[found[0]], policy)
     if cloud is None:
         raise RepairError(f"The policy {policy!r} leaves no points at {found[0].label}; choose another.")
     return cloud

@@ -10,12 +10,12 @@ from typing import Any
 
 import pandas as pd
 
-from isoscope.core.bounded import plain
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.failures import Failures
 from isoscope.core.figure import Figure
 from isoscope.core.group import one_checkpoint
 from isoscope.core.memory import addresses_left
+from isoscope.core.printable import plain
 from isoscope.drawing import POLICY_IS_CHOSEN
 from isoscope.figures import figures
 from isoscope.report.training import ORDER as OVER_STEPS

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from isoscope.core.claim import Outcome
+from isoscope.core.student import LEVEL
 from isoscope.statistics.association import DRAWS, rearranged
-from isoscope.statistics.chance import LEVEL
 from isoscope.statistics.deciding import outcomes, weakest
 from isoscope.statistics.kernel import Floats
 from isoscope.statistics.onset import Estimate

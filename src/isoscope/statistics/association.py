@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from isoscope.core.group import UNIT, UNTRAINED, grouped, in_a_row
-from isoscope.statistics.chance import LEVEL, margin
+from isoscope.core.student import LEVEL, margin
 from isoscope.statistics.comparable_layers import BETWEEN, comparable_over_layers
 
 Array = NDArray[np.float64]

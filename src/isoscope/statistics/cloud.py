@@ -5,11 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, TypeVar
 
 import numpy as np
 
+from isoscope.core import slice as slices
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.statistics.groups import Groups, Totals
@@ -17,6 +18,7 @@ from isoscope.statistics.kernel import Floats
 from isoscope.statistics.moments import Moments
 from isoscope.statistics.neighbours import Neighbours, neighbours
 from isoscope.statistics.sample import Sample
+from isoscope.statistics.site_statistics import SiteStatistics
 from isoscope.statistics.spectrum import Spectrum, isotropic_spectra
 
 PARTS = ("directions", "sums", "second", "cosine", "groups", "sample", "neighbours")
@@ -40,6 +42,17 @@ class Cloud:
     """Rows of a whole matrix that repeat an earlier one; None where only the sample can tell."""
     _found: Neighbours | None = field(default=None, init=False, repr=False, compare=False)
     _shared: dict[Callable[[Cloud], Any], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, statistics: SiteStatistics, policy: str) -> Cloud | None:
+        """The points of a site under a token policy; None if it leaves no point."""
+        chosen = [statistics.names.index(name) for name in slices.select(policy, statistics.names)]
+        chosen = [i for i in chosen if statistics.moments[i].n]
+        if not chosen:
+            return None
+        moments = reduce(Moments.merge, [statistics.moments[i] for i in chosen])
+        groups = statistics.groups.join(chosen) if statistics.groups is not None else None
+        return cls(moments, groups, statistics.sample.join(chosen) if statistics.sample is not None else None)
 
     @property
     def n(self) -> int:
@@ -122,11 +135,21 @@ class Cloud:
 
     def spectrum(self, *, centred: bool = True) -> Spectrum:
         """The eigenvalues; an error that says what to do where second moments were not kept."""
-        found = self.moments.spectrum if centred else self.moments.uncentred_spectrum
+        found = self._centred_spectrum if centred else self._uncentred_spectrum
         if found is None:
             why = "needs at least two points" if self.n < 2 else "needs second moments; above d = 2048 ask for them with --gram LAYERS"
             raise IsoscopeError(f"A spectrum {why}.")
         return found
+
+    @cached_property
+    def _centred_spectrum(self) -> Spectrum | None:
+        """The eigenvalues of the covariance."""
+        return None if self.moments.second is None or self.n < 2 else Spectrum.of(self.moments.second, centred=True)
+
+    @cached_property
+    def _uncentred_spectrum(self) -> Spectrum | None:
+        """The eigenvalues of Σxxᵀ/n."""
+        return None if self.moments.second is None or self.n < 1 else Spectrum.of(self.moments.second, centred=False)
 
     @cached_property
     def _resampled(self) -> dict[tuple[bool, bytes | None], tuple[Floats, Floats] | None]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from isoscope.core.number import NAN, Number
-from isoscope.statistics.chance import margin
+from isoscope.core.student import margin
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.groups import Totals
 from isoscope.statistics.kernel import Floats

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from isoscope.core.claim import Outcome
+from isoscope.core.student import LEVEL, margin, upper_quantile, upper_tail, widening
 from isoscope.statistics.association import holm
-from isoscope.statistics.chance import LEVEL, margin, upper_quantile, upper_tail, widening
 from isoscope.statistics.onset import Estimate, clopper_pearson
 
 FEWEST = 3

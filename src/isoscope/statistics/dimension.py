@@ -11,7 +11,7 @@ import numpy as np
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
-from isoscope.statistics.chance import margin
+from isoscope.core.student import margin
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.kernel import Floats
 from isoscope.statistics.neighbours import Neighbours

@@ -9,8 +9,8 @@ import pandas as pd
 
 from isoscope.core.claim import NOTHING, Finding, Outcome, Verdict
 from isoscope.core.group import UNTRAINED
+from isoscope.core.student import margin
 from isoscope.statistics.association import FEWEST_LAYERS, FEWEST_MODELS, associations, fisher
-from isoscope.statistics.chance import margin
 from isoscope.statistics.comparable_layers import comparable_over_layers
 from isoscope.statistics.deciding import Case, outcome
 from isoscope.statistics.equal_n import LeftOut, leaving_out

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isoscope.statistics.chance import margin
+from isoscope.core.student import margin
 from isoscope.statistics.kernel import Floats, Sums
 
 GROUPS = 64

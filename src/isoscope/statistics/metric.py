@@ -10,11 +10,11 @@ import numpy as np
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
-from isoscope.statistics.attention import ATTENTION_PARTS, AttentionCloud
+from isoscope.statistics.attention_cloud import ATTENTION_PARTS, AttentionCloud
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.declared import Declared
 from isoscope.statistics.kernel import one_thread
-from isoscope.statistics.matrix import cloud_of
+from isoscope.statistics.matrix_cloud import cloud_of
 
 ALONE = 2048
 """Up to this dimension one thread decomposes a matrix."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 
 from isoscope.statistics.kernel import Block, Floats, Sums, as_block, block_sums, namespace, to_host
 from isoscope.statistics.second_moment import SecondMoment
-from isoscope.statistics.spectrum import Spectrum
 
 SHORT, LONG = 2.0**-80, 2.0**80
 """Mean squared norms between which float32 products of coordinates neither vanish nor overflow."""
@@ -60,8 +57,6 @@ class Moments:
             scaled = rows / xp.where(largest > 0, largest, xp.ones_like(largest))[:, None]  # squares of very short rows would vanish
             norms = xp.sqrt((scaled * scaled).sum(-1))
             self.cosine.update(scaled / xp.where(norms > 0, norms, xp.ones_like(norms))[:, None], np.flatnonzero(~alive))
-        self.__dict__.pop("spectrum", None)
-        self.__dict__.pop("uncentred_spectrum", None)
 
     def merge(self, other: Moments) -> Moments:
         """The moments of both streams; neither is changed."""
@@ -85,16 +80,6 @@ class Moments:
     def mean(self) -> Floats:
         """x̄, shape (d,)."""
         return self.second.mean if self.second is not None else self.total / max(self.n, 1)
-
-    @cached_property
-    def spectrum(self) -> Spectrum | None:
-        """The eigenvalues of the centred covariance."""
-        return None if self.second is None or self.n < 2 else Spectrum.of(self.second, centred=True)
-
-    @cached_property
-    def uncentred_spectrum(self) -> Spectrum | None:
-        """The eigenvalues of Σxxᵀ/n."""
-        return None if self.second is None or self.n < 1 else Spectrum.of(self.second, centred=False)
 
     def state(self) -> dict[str, np.ndarray]:
         """Everything as arrays, by name."""

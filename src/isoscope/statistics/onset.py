@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from isoscope.statistics.chance import LEVEL, margin
+from isoscope.core.student import LEVEL, margin
 from isoscope.statistics.kernel import Floats
 
 PART = 0.1

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isoscope.statistics.chance import margin
+from isoscope.core.student import margin
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.groups import effective_groups
 from isoscope.statistics.kernel import Floats

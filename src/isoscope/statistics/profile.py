@@ -10,7 +10,7 @@ import numpy as np
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import THIS_N, Number
-from isoscope.statistics.chance import margin
+from isoscope.core.student import margin
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.declared import Declared
 from isoscope.statistics.groups import effective_groups

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.statistics.chance import LEVEL, margin
+from isoscope.core.student import LEVEL, margin
 from isoscope.statistics.controls import gaussians
 from isoscope.statistics.dimension import FACCO, FEWEST, rows, shared_error
 from isoscope.statistics.kernel import Floats

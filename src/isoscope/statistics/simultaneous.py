@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.statistics.chance import LEVEL, upper_quantile, widening
+from isoscope.core.student import LEVEL, upper_quantile, widening
 from isoscope.statistics.kernel import Floats
 
 DRAWS = 9_999

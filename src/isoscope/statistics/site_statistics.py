@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from copy import copy
 
 import numpy as np
 
 from isoscope.core import slice as slices
-from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.groups import Groups
 from isoscope.statistics.moments import Moments
 from isoscope.statistics.sample import Sample
@@ -18,7 +16,7 @@ VERSION = 4
 
 
 class SiteStatistics:
-    """The statistics of one site. A policy is applied after the pass: `cloud(policy)` joins its slices."""
+    """The statistics of one site. A token policy is applied after the pass: `Cloud.of(statistics, policy)` joins its slices."""
 
     def __init__(self, d: int, names: list[str], *, second: bool = True, cosine: bool = False, sample: int = 4096) -> None:
         self.d, self.names = d, list(names)
@@ -51,18 +49,6 @@ class SiteStatistics:
     def filled(self) -> list[str]:
         """The slices that hold points."""
         return [name for name, moments in zip(self.names, self.moments, strict=True) if moments.n]
-
-    def cloud(self, policy: str) -> Cloud | None:
-        """The points under a policy; None where it leaves none."""
-        chosen = [self.names.index(name) for name in slices.select(policy, self.names)]
-        chosen = [i for i in chosen if self.moments[i].n]
-        if not chosen:
-            return None
-        moments = copy(self.moments[chosen[0]])  # a cloud's spectra live and die with the cloud
-        for i in chosen[1:]:
-            moments = moments.merge(self.moments[i])
-        groups = self.groups.join(chosen) if self.groups is not None else None
-        return Cloud(moments, groups, self.sample.join(chosen) if self.sample is not None else None)
 
     def merge(self, other: SiteStatistics) -> SiteStatistics:
         """The statistics of both streams; neither is changed."""

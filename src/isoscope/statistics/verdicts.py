@@ -9,8 +9,8 @@ from dataclasses import replace
 import pandas as pd
 
 from isoscope.core.claim import NOTHING, Finding, Outcome, Verdict
+from isoscope.core.student import LEVEL
 from isoscope.statistics.block_evidence import is_own_block, is_whole_block
-from isoscope.statistics.chance import LEVEL
 from isoscope.statistics.deciding import FEWEST, Case, Part, agreed, all_of, by_threshold, every, outcome
 from isoscope.statistics.evidence import different_n, in_order, interval, is_named, shown
 from isoscope.statistics.onset import Estimate

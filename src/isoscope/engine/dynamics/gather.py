@@ -16,7 +16,8 @@ from isoscope.core.number import Number
 from isoscope.core.site import Site
 from isoscope.engine.dynamics.suite import Gathered, Head, MeasuredSuite, Place, extreme_heads
 from isoscope.metrics import registry
-from isoscope.statistics.attention import ROW_SUMS, SEQUENCE_SUMS, AttentionCloud
+from isoscope.statistics.attention import ROW_SUMS, SEQUENCE_SUMS
+from isoscope.statistics.attention_cloud import AttentionCloud
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.common_basis import HeadSums
 from isoscope.statistics.groups import PRODUCTS, Groups
@@ -104,7 +105,7 @@ class Walk:
 
     def _dimensions(self, seed: int | None, step: int, sites: Statistics) -> None:
         layers = {Place(site.stack, site.layer or 0): kept for site, kept in sites.items() if site.kind == "hidden"}
-        clouds = {place: kept.cloud(self.suite.policy) for place, kept in layers.items() if isinstance(kept, SiteStatistics)}
+        clouds = {place: Cloud.of(kept, self.suite.policy) for place, kept in layers.items() if isinstance(kept, SiteStatistics)}
         samples = {place: cloud.sample for place, cloud in clouds.items() if cloud is not None and cloud.sample is not None}
         if not samples:
             return
