@@ -10,6 +10,7 @@ from typing import Any
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
 from isoscope.core.extras import missing_extras_as_user_errors
 from isoscope.core.named import Name, named
+from isoscope.core.study import studies
 from isoscope.engine.course import Course
 from isoscope.engine.executor import Engine
 from isoscope.engine.measure import Given
@@ -76,7 +77,9 @@ def sweep_all(suites: Name | Iterable[Name], data: Name | Iterable[Name], out: s
     faults = course.judge(found)
     if not course.measured:
         raise IsoscopeError(f"No checkpoint could be measured: {course.problems[0]}")
-    _dynamics(course.run)
+    for study in studies:
+        if study.derive is not None:
+            study.derive(course.run.path)
     return Results(out), faults
 
 
@@ -124,11 +127,3 @@ def audit(
     course = Course(Run(out), options_from(options), None, delete=delete, progress=Progress(quiet=quiet))
     course.go(found)
     return course.judge(found)
-
-
-def _dynamics(run: Run) -> None:
-    """What the checkpoints say together, where a training was measured at two steps or more."""
-    from isoscope.engine.dynamics import dynamics, suites
-
-    if suites(run):
-        dynamics(run.path)

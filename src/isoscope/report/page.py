@@ -13,6 +13,7 @@ import pandas as pd
 from isoscope.core.bounded import strict_json
 from isoscope.core.failures import Failures
 from isoscope.core.group import checkpoints, one_checkpoint, suites
+from isoscope.core.study import Section, Tables, studies
 from isoscope.core.version import __version__
 from isoscope.drawing import PALETTE, policies
 from isoscope.report.bundle import asset, packed, rendered, vega
@@ -24,9 +25,9 @@ from isoscope.report.contents import Placed, by_topic, placed
 from isoscope.report.diagnosis import DIAGNOSIS, diagnosis
 from isoscope.report.line import Line, all_lines
 from isoscope.report.overview import HEIGHT, WIDTH, overview
-from isoscope.report.provenance import Meaning, meanings, specification
+from isoscope.report.provenance import meanings, specification
 from isoscope.report.summary import summary
-from isoscope.report.training import ORDER, Training, derived_meaning, held, trainings
+from isoscope.report.training import ORDER
 
 Manifests = list[dict[str, Any]]
 TRAININGS, OVERVIEW = "the sections on trainings", "the table of models"
@@ -83,10 +84,10 @@ def page(
 
     now = one_checkpoint(table, series)
     lines, charts = all_lines(*now), placed(drawn(*now, failures, but=ORDER))
-    courses = failures.attempt(TRAININGS, lambda: trainings(table, series, failures)) or []
+    courses = failures.attempt(TRAININGS, lambda: study_sections(table, series, failures)) or []
     sections = followed(courses, sum(len(chart.numbers) for chart in charts))
     every = [*charts, *(chart for _, own in sections for chart in own)]
-    kept_table, kept_series = held(table, series)
+    kept_table, kept_series = rows_on_page(table, series)
     columns, rows = failures.attempt(OVERVIEW, lambda: overview(lines)) or ([], [])
     judged = verdicts(table, series, failures=failures)
     signs = diagnosis(table, failures)
@@ -114,7 +115,7 @@ def page(
         too_few=too_few(judged, tallies),
         signs=signs,
         specifications=[(line.name, specification(line)) for line in lines],
-        meanings=[derived(meaning) for meaning in meanings(table, series)],
+        meanings=meanings(table, series),
         manifests=[json.dumps(manifest, indent=1, ensure_ascii=False, default=str) for manifest in manifests],
         counts={"table": len(kept_table), "series": len(kept_series)},
         left_out=len(table) - len(kept_table) + len(series) - len(kept_series),
@@ -135,7 +136,7 @@ def summarised(line: Line, lines: list[Line], failures: Failures) -> tuple[dict[
     return failures.attempt(part, partial(summary, line, lines)) or {}, failures.said(part)
 
 
-def followed(sections: list[Training], start: int) -> list[tuple[Training, list[Placed]]]:
+def followed(sections: list[Section], start: int) -> list[tuple[Section, list[Placed]]]:
     """Each suite with its figures, numbered on from the page's others."""
     found = []
     for i, section in enumerate(sections, 1):
@@ -145,10 +146,17 @@ def followed(sections: list[Training], start: int) -> list[tuple[Training, list[
     return found
 
 
-def derived(meaning: Meaning) -> Meaning:
-    """The meaning of a metric, in the words of those that are derived from a training where it is one of them."""
-    words = derived_meaning(meaning.name)
-    return Meaning(meaning.name, words, "") if words else meaning
+def study_sections(table: pd.DataFrame, series: pd.DataFrame, failures: Failures) -> list[Section]:
+    """The sections that studies add."""
+    return [section for study in studies if study.sections is not None for section in study.sections(table, series, failures)]
+
+
+def rows_on_page(table: pd.DataFrame, series: pd.DataFrame) -> Tables:
+    """The rows and points that the page carries; studies may leave out some."""
+    for study in studies:
+        if study.select_rows is not None:
+            table, series = study.select_rows(table, series)
+    return table, series
 
 
 def measured(table: pd.DataFrame, lines: list[Line]) -> str:

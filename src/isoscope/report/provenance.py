@@ -10,9 +10,9 @@ from typing import Any
 
 import pandas as pd
 
-from isoscope.core.block import MEANINGS
 from isoscope.core.bounded import parsed_object
 from isoscope.core.errors import IsoscopeError
+from isoscope.core.study import studies
 from isoscope.report.line import Line
 
 IDENTITY = ["model", "revision", "step", "seed", "modality", "family", "stack"]
@@ -56,8 +56,9 @@ def meanings(table: pd.DataFrame, series: pd.DataFrame) -> list[Meaning]:
 
 def meaning(name: str) -> Meaning:
     """One metric in words; a table may hold a metric that this installation does not have, and is then still readable."""
-    if name in MEANINGS:
-        return Meaning(name, MEANINGS[name], "")
+    for study in studies:
+        if words := study.meaning(name):
+            return Meaning(name, words, "")
     try:
         entry = importlib.import_module("isoscope.metrics").registry[name]
     except IsoscopeError:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from isoscope.core.group import UNTRAINED
+from isoscope.core.study import studies
 from isoscope.drawing import policies
-from isoscope.report.block import cosine_gain, fixed_points, trained_norms
 from isoscope.report.chance import listed, spoken, verdict
 from isoscope.report.heads import alignment, sharpness, sinks
 from isoscope.report.line import Line, bounds, greatest, least, place, share, show
@@ -34,10 +34,8 @@ def summary(line: Line, others: list[Line]) -> dict[str, str]:
         "Queries and keys": alignment(line),
         "Embedding tables": static_tables(line),
         "Training": against_untrained(line, others),
-        "Fixed point": fixed_points(line),
-        "Output and input": cosine_gain(line),
-        "Norms": trained_norms(line),
     }
+    answers |= {topic: tell(line) for study in studies for topic, tell in study.sentences.items()}
     return {topic: answer for topic, answer in answers.items() if answer}
 
 

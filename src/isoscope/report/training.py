@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pandas as pd
 
 from isoscope.core.bounded import parsed_object
 from isoscope.core.failures import Failures
 from isoscope.core.group import UNTRAINED, checkpoints, first_seed, one_checkpoint, suites
+from isoscope.core.study import Section
 from isoscope.drawing import policies
 from isoscope.drawing.projection import STEPS, chosen_heads
 from isoscope.drawing.training import evenly, verdict
 from isoscope.metrics import registry
 from isoscope.report.chance import listed, runs
-from isoscope.report.charts import Drawn, filled
+from isoscope.report.charts import filled
 from isoscope.report.line import bounds, greatest, least, show
 
 ORDER = [
@@ -80,25 +79,12 @@ MEANINGS: dict[str, str] = {
 """What derived numbers, and those of a watched training, mean, by name or by how a name begins or ends."""
 
 
-@dataclass(frozen=True)
-class Training:
-    """The section of one suite."""
-
-    name: str
-    about: str
-    """Which checkpoints there are."""
-    shown: str
-    """Which of them the rest of the page shows."""
-    sentences: dict[str, str]
-    charts: list[Drawn]
-
-
-def trainings(table: pd.DataFrame, series: pd.DataFrame, failures: Failures) -> list[Training]:
+def trainings(table: pd.DataFrame, series: pd.DataFrame, failures: Failures) -> list[Section]:
     """Every suite of the tables, with the figures that it can fill."""
     found = []
     for name in suites(table):
         rows, points = table[table["model"].eq(name)], series[series["model"].eq(name)]
-        found.append(Training(name, *about(rows), sentences(rows), filled(ORDER, rows, points, failures)))
+        found.append(Section(name, *about(rows), sentences(rows), filled(ORDER, rows, points, failures)))
     return found
 
 

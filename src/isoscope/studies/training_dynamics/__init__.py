@@ -1,0 +1,1 @@
+"""What changes over the checkpoints of a training, by how much, and what comes first."""

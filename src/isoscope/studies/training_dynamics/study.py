@@ -1,0 +1,27 @@
+"""What training dynamics add to the instrument."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from isoscope.core.study import Study
+from isoscope.report.training import derived_meaning, held, trainings
+
+
+def derive_dynamics(run: Path) -> None:
+    """Add the dynamics of every training in a run that was measured at two steps or more."""
+    from isoscope.engine.dynamics import dynamics, suites
+    from isoscope.store.run import Run
+
+    if suites(Run.existing(run)):
+        dynamics(run)
+
+
+training_dynamics = Study(
+    name="training_dynamics",
+    question="What changes over the checkpoints of a training, by how much, and what comes first?",
+    meaning=derived_meaning,
+    sections=trainings,
+    select_rows=held,
+    derive=derive_dynamics,
+)

@@ -1,0 +1,1 @@
+"""What an untrained Transformer block does to vectors that share a bias."""
