@@ -3,10 +3,11 @@
 import os
 import sys
 
-from isoscope.core.study import studies
 from tests.patience import run_process
 
-STUDY = '''
+from isoscope.core.study import studies
+
+STUDY = """
 from isoscope.core.study import Study
 
 mine = Study(
@@ -15,7 +16,7 @@ mine = Study(
     meaning={"my_number": "How much of it there is."}.get,
     sentences={"Mine": lambda line: f"{line.name} has it."},
 )
-'''
+"""
 
 PROGRAM = """
 import sys
