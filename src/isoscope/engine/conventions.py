@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from isoscope.core.arrays import Floats
 from isoscope.core.bounded import parsed_object
 from isoscope.core.convention import CONVENTIONS, Convention, Reading, convention
 from isoscope.core.counts import SAMPLE, SEED, check_count
@@ -23,7 +24,6 @@ from isoscope.core.table import SITE_COLUMNS, TABLE_COLUMNS, stacked, tidy
 from isoscope.engine.results import Results
 from isoscope.metrics import registry
 from isoscope.statistics.cloud import PARTS, Cloud
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.matrix import cloud_of, read_cloud
 from isoscope.statistics.sample import Sample
 from isoscope.statistics.site_statistics import SiteStatistics

@@ -5,11 +5,11 @@ from __future__ import annotations
 from numbers import Integral
 from typing import final
 
+from isoscope.core.arrays import Floats
 from isoscope.repair.directions import Directions, Precision
 from isoscope.repair.errors import parameter_error
 from isoscope.repair.linear import Linear
 from isoscope.repair.linear_repair import LinearRepair
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.moments import Moments
 
 

@@ -9,13 +9,13 @@ from typing import Any, Self, final
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from isoscope.core.arrays import Floats
 from isoscope.repair.directions import Precision
 from isoscope.repair.errors import parameter_error
 from isoscope.repair.linear import refuse_nonfinite
 from isoscope.repair.transformer import DTYPES, Repair
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.clusters import COUNTS, SMALLEST, cluster, kmeans, squared_distances
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.matrix import READ_ROWS
 
 

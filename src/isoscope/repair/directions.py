@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from isoscope.core.arrays import Floats
 from isoscope.repair.errors import RepairError
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.moments import Moments
 
 SINGLE, DOUBLE = float(np.finfo(np.float32).eps), float(np.finfo(np.float64).eps)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from isoscope.core.arrays import Floats
 from isoscope.repair.errors import RepairError
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.matrix import READ_ROWS
 
 

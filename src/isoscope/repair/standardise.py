@@ -6,10 +6,10 @@ from typing import final
 
 import numpy as np
 
+from isoscope.core.arrays import Floats
 from isoscope.repair.directions import Precision, covariance_of, rounding
 from isoscope.repair.linear import Linear
 from isoscope.repair.linear_repair import InvertibleRepair
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.moments import Moments
 
 

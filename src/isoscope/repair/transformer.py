@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from isoscope.core.arrays import Floats
 from isoscope.core.site import Site
 from isoscope.repair import files
 from isoscope.repair.directions import TAPPED, Precision
@@ -18,7 +19,6 @@ from isoscope.repair.errors import RepairError
 from isoscope.repair.layer import HasStatistics, layer_cloud
 from isoscope.repair.linear import in_blocks
 from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.site_statistics import SiteStatistics
 
 DTYPES = (np.float64, np.float32, np.float16)

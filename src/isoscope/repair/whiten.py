@@ -9,12 +9,12 @@ from typing import Any, final
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from isoscope.core.arrays import Floats
 from isoscope.core.errors import IsoscopeWarning
 from isoscope.repair.directions import Directions, Precision
 from isoscope.repair.errors import RepairError, parameter_error
 from isoscope.repair.linear import Linear
 from isoscope.repair.linear_repair import InvertibleRepair
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.moments import Moments
 
 

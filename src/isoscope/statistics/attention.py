@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from isoscope.core import slice as slices
+from isoscope.core.arrays import Floats
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.groups import GROUPS, PRODUCTS, Groups
-from isoscope.statistics.kernel import Floats, one_thread
+from isoscope.statistics.kernel import one_thread
 from isoscope.statistics.site_statistics import SiteStatistics
 
 ATTENTION_PARTS = ("attention", "medians", "scores", "queries_keys")

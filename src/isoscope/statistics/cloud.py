@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from isoscope.core.arrays import Floats
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.statistics.groups import Groups, Totals
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.moments import Moments
 from isoscope.statistics.neighbours import Neighbours, neighbours
 from isoscope.statistics.sample import Sample

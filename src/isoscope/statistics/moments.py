@@ -6,7 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
-from isoscope.statistics.kernel import Block, Floats, Sums, as_block, block_sums, namespace, to_host
+from isoscope.core.arrays import Floats
+from isoscope.statistics.kernel import Block, Sums, as_block, block_sums, namespace, to_host
 from isoscope.statistics.second_moment import SecondMoment
 from isoscope.statistics.spectrum import Spectrum
 

@@ -8,13 +8,13 @@ from functools import reduce
 
 import numpy as np
 
+from isoscope.core.arrays import Floats
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.chance import margin
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.declared import Declared
 from isoscope.statistics.groups import effective_groups
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.simultaneous import band_factor
 
 BLOCKS = 6

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from isoscope.core.arrays import Floats
 from isoscope.core.number import Number
 from isoscope.core.table import TABLE_COLUMNS, stacked
 from isoscope.statistics.chance import head_threshold
 from isoscope.statistics.common_basis import HeadSums
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.onset import Estimate
 from isoscope.statistics.rise_and_fall import Levels
 
