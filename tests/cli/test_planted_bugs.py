@@ -59,7 +59,7 @@ ON_THE_PAGE = [
     ["drawing:layered", "report.diagnosis:_collapse", "statistics.evidence:of_models"],
 ]
 """Of parts of a page: the others are made all the same. Those of a list are planted together."""
-REPAIRING = ["repair.directions:Directions.of", "repair.linear:in_blocks"]
+REPAIRING = ["repair.linear:Directions.of", "repair.base:map_blocks"]
 WATCHING = ["engine.watching.probe:Probe._write", "engine.module_pass:_tell"]
 ELSEWHERE = {
     "engine.results:Results.table": ("table", "RUN"),
