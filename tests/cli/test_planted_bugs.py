@@ -63,7 +63,7 @@ REPAIRING = ["repair.linear:Directions.of", "repair.base:map_blocks"]
 WATCHING = ["engine.watching.probe:Probe._write", "engine.module_pass:_tell"]
 ELSEWHERE = {
     "engine.results:Results.table": ("table", "RUN"),
-    "core.table:stacked": ("claims", "RUN"),
+    "core.table:concat_tables": ("claims", "RUN"),
     "store.cell:framed": ("table", "RUN"),
     "report.page:measured": ("report", "RUN", "--out", "OUT"),
     "engine.comparison:_judged": ("compare", "RUN", "RUN"),

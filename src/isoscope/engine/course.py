@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
-from isoscope.core.named import at_home
+from isoscope.core.names import expand_home
 from isoscope.core.source import read_by
 from isoscope.engine.announce import human
 from isoscope.engine.executor import Engine, Executor
@@ -45,7 +45,7 @@ class Stop:
     @property
     def hub(self) -> HubName | None:
         """Its name on the hub, if that is where it is from."""
-        return None if at_home(self.checkpoint.spec).exists() else HubName.parse(self.checkpoint.spec)
+        return None if expand_home(self.checkpoint.spec).exists() else HubName.parse(self.checkpoint.spec)
 
     def named(self, reference: ModelReference) -> ModelReference:
         """The checkpoint as a part of its suite."""

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from isoscope.core.counts import SEED, check_count
 from isoscope.core.errors import IsoscopeError
+from isoscope.core.option_limits import MAX_SEED, check_count
 from isoscope.engine.measure import limited_threads
 from isoscope.engine.progress import Progress
 from isoscope.models.suites.asked import Asked
@@ -32,7 +32,7 @@ def run_training(
     """Train the seeds of a recipe that are not finished; the suite's folder."""
     chosen, wanted = recipe(name).with_(**choices), Asked.parse(seeds, "--seeds").every()
     chosen.check_room()
-    check_count("seeds", max(wanted), least=0, most=SEED)
+    check_count("seeds", max(wanted), least=0, most=MAX_SEED)
     at = Asked.parse(checkpoints, "--checkpoints").every() if checkpoints else grid(chosen.steps)
     if at[-1] > chosen.steps:
         raise IsoscopeError(f"--checkpoints asks for step {at[-1]}, and the training ends at {chosen.steps}; raise --steps.")

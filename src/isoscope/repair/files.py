@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from isoscope.core.bounded import parse_json
-from isoscope.core.temporary import temporary_for
+from isoscope.core.temporary import temporary_path
 from isoscope.core.version import __version__
 from isoscope.repair.errors import RepairError
 
@@ -44,7 +44,7 @@ def write_repair(path: Path, repair: SavedRepair) -> None:
     }
     if repair.feature_names is not None:
         metadata["feature_names"] = json.dumps(repair.feature_names)
-    temporary = temporary_for(path)
+    temporary = temporary_path(path)
     try:
         save_file(repair.arrays, temporary, metadata=metadata)
         temporary.replace(path)

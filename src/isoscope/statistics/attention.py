@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isoscope.core import slice as slices
+from isoscope.core import token_slices as slices
 from isoscope.core.arrays import Floats
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.groups import GROUPS, PRODUCTS, Groups
@@ -151,7 +151,7 @@ class AttentionStatistics:
             queries: the statistics of this head's queries.
             keys: the statistics of the keys that it looks at.
         """
-        chosen = [self.names.index(name) for name in slices.select(policy, self.names)]
+        chosen = [self.names.index(name) for name in slices.slices_of_policy(policy, self.names)]
         own: slice | list[int] = slice(None) if head is None else [head]
         sums = self.sums[own][:, chosen].sum((0, 1))
         if not sums[:, 0].any():

@@ -7,7 +7,7 @@ from copy import copy
 
 import numpy as np
 
-from isoscope.core import slice as slices
+from isoscope.core import token_slices as slices
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.groups import Groups
 from isoscope.statistics.moments import Moments
@@ -29,7 +29,7 @@ class SiteStatistics:
     def reserve(self) -> None:
         """Take now what many points will take: the sample, and the matrices of the body; those of other slices as soon as they are used."""
         for number, name in enumerate(self.names):
-            later = slices.base(name) != slices.BODY
+            later = slices.base_slice(name) != slices.BODY
             for part in (self.moments[number].second, self.moments[number].cosine):
                 if part is not None:
                     part.reserve(when_used=later)
@@ -54,7 +54,7 @@ class SiteStatistics:
 
     def cloud(self, policy: str) -> Cloud | None:
         """The points under a policy; None where it leaves none."""
-        chosen = [self.names.index(name) for name in slices.select(policy, self.names)]
+        chosen = [self.names.index(name) for name in slices.slices_of_policy(policy, self.names)]
         chosen = [i for i in chosen if self.moments[i].n]
         if not chosen:
             return None

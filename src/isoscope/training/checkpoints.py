@@ -13,7 +13,7 @@ from torch import Tensor
 
 from isoscope.core.bounded import parse_json, read_json
 from isoscope.core.errors import IsoscopeError
-from isoscope.core.temporary import abandoned_in, delete_whatever, temporary_for
+from isoscope.core.temporary import delete_path, find_abandoned, temporary_path
 
 TRAINING, LOSS, STATE = "training.json", "loss.csv", "resume.safetensors"
 
@@ -24,8 +24,8 @@ class Checkpoints:
     def __init__(self, suite: Path, seed: int) -> None:
         self.suite, self.folder = suite, suite / f"seed-{seed}"
         self.folder.mkdir(parents=True, exist_ok=True)
-        for path, _ in abandoned_in(self.folder):
-            delete_whatever(path)
+        for path, _ in find_abandoned(self.folder):
+            delete_path(path)
 
     def claim(self, made: dict[str, Any]) -> None:
         """Say how the suite is made; one that was made otherwise is not mixed with it."""
@@ -100,11 +100,11 @@ class Checkpoints:
 
 def _put(path: Path, act: Any) -> None:
     """Write a file or folder under another name and rename it: it is there whole or not at all."""
-    temporary = temporary_for(path)
+    temporary = temporary_path(path)
     try:
         act(temporary)
         temporary.replace(path)
     except OSError as error:
         raise IsoscopeError(f"Cannot write to {path}: {error.strerror or error}.") from error
     finally:
-        delete_whatever(temporary)
+        delete_path(temporary)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from isoscope.core.counts import DEEPEST, check_count
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.memory import check_room
+from isoscope.core.option_limits import MAX_BLOCKS, check_count
 
 OBJECTIVES = ("next", "masked", "classes")
 LEVELS = ("characters", "subwords")
@@ -48,7 +48,7 @@ class Recipe:
         for name in ("width", "heads", "expansion", "batch", "steps"):
             check_count(name, getattr(self, name))
         check_count("length", self.length, least=2)
-        check_count("layers", self.layers, most=DEEPEST)
+        check_count("layers", self.layers, most=MAX_BLOCKS)
         if self.width % self.heads:
             raise IsoscopeError(f"--width must be a multiple of --heads; got {self.width} and {self.heads}.")
         if self.rotary and self.width // self.heads % 2:
