@@ -69,7 +69,7 @@ ELSEWHERE = {
     "engine.comparison:_judged": ("compare", "RUN", "RUN"),
     "store.verify:_schema": ("verify", "RUN"),
     "engine.geometry:_cloud": ("embeddings", "MATRIX"),
-    "sources.arrays.npy:read_header": ("embeddings", "MATRIX"),
+    "sources.arrays.npy:read_npy_header": ("embeddings", "MATRIX"),
     "statistics.spectrum:entropy": ("embeddings", "MATRIX"),
     "metrics.mean_norm:mean_norm": ("embeddings", "MATRIX"),
     "lab.block:fixed_point": ("block", "--out", "OUT", "--draws", "2", "--length", "8"),

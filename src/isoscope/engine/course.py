@@ -15,7 +15,7 @@ from typing import Any
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
 from isoscope.core.names import expand_home
-from isoscope.core.source import read_by
+from isoscope.core.source import source_modality
 from isoscope.engine.announce import human
 from isoscope.engine.executor import Engine, Executor
 from isoscope.engine.ledger import Ledger, stamp_of
@@ -183,7 +183,7 @@ class Course:
         assert self.given is not None
         weights, modality = manifest["identity"]["weights"], manifest["columns"]["modality"]
         known = stop.named(ModelReference(stop.checkpoint.spec, "", Path(), None, False, manifest["columns"]["revision"], weights))
-        source = self.given.of_modality(stop.suite.name, read_by(modality))
+        source = self.given.of_modality(stop.suite.name, source_modality(modality))
         same = manifest["key"] == key_of(cell_identity(known, source, self.options))
         return same and KEPT.index(manifest["keep"]) >= KEPT.index(self.options.keep)
 

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.source import Item, Source
-from isoscope.sources.speech import FRAME_RATE, frames, resampled
+from isoscope.sources.speech import FRAME_RATE, mel_frames, resample
 from isoscope.training.network import SmallConfig
 from isoscope.training.recipe import Recipe
 
@@ -151,7 +151,7 @@ class Speech:
 
     def __init__(self, recipe: Recipe, items: Iterator[Item]) -> None:
         self.recipe = recipe
-        clips = (frames(resampled(item.content.samples, item.content.rate, FRAME_RATE), SmallConfig.bands) for item in items)
+        clips = (mel_frames(resample(item.content.samples, item.content.rate, FRAME_RATE), SmallConfig.bands) for item in items)
         parts = [clip for clip in clips if len(clip)]
         if not parts:
             raise IsoscopeError("The data holds no speech: every clip is shorter than a frame.")
