@@ -73,7 +73,20 @@ ELSEWHERE = {
     "statistics.spectrum:entropy": ("embeddings", "MATRIX"),
     "metrics.mean_norm:mean_norm": ("embeddings", "MATRIX"),
     "lab.block:fixed_point": ("block", "--out", "OUT", "--draws", "2", "--length", "8"),
-    "training.loop:_step": ("train", "causal-text", "--out", "OUT", "--steps", "2", "--width", "16", "--layers", "1", "--heads", "2"),
+    "training.loop:held_out_loss": (
+        "train",
+        "causal-text",
+        "--out",
+        "OUT",
+        "--steps",
+        "2",
+        "--width",
+        "16",
+        "--layers",
+        "1",
+        "--heads",
+        "2",
+    ),
     "core.registry:Registry.names": ("list", "metrics"),
 }
 
