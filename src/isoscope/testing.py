@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from isoscope.core.number import POPULATION, THIS_N, Number
-from isoscope.core.slice import POINTS
+from isoscope.core.token_slices import POINTS
 from isoscope.statistics.attention import AttentionStatistics, score_counts
 from isoscope.statistics.attention_cloud import ATTENTION_PARTS, AttentionCloud
 from isoscope.statistics.cloud import PARTS, Cloud

@@ -59,21 +59,34 @@ ON_THE_PAGE = [
     ["drawing:layered", "report.diagnosis:_collapse", "statistics.evidence:of_models"],
 ]
 """Of parts of a page: the others are made all the same. Those of a list are planted together."""
-REPAIRING = ["repair.directions:Directions.of", "repair.linear:in_blocks"]
+REPAIRING = ["repair.linear:Directions.of", "repair.base:map_blocks"]
 WATCHING = ["engine.watching.probe:Probe._write", "engine.module_pass:_tell"]
 ELSEWHERE = {
     "engine.results:Results.table": ("table", "RUN"),
-    "core.table:stacked": ("claims", "RUN"),
+    "core.table:concat_tables": ("claims", "RUN"),
     "store.cell:framed": ("table", "RUN"),
     "report.page:measured": ("report", "RUN", "--out", "OUT"),
     "engine.comparison:_judged": ("compare", "RUN", "RUN"),
     "store.verify:_schema": ("verify", "RUN"),
     "engine.geometry:_cloud": ("embeddings", "MATRIX"),
-    "sources.arrays.npy:read_header": ("embeddings", "MATRIX"),
+    "sources.arrays.npy:read_npy_header": ("embeddings", "MATRIX"),
     "statistics.spectrum:entropy": ("embeddings", "MATRIX"),
     "metrics.mean_norm:mean_norm": ("embeddings", "MATRIX"),
     "lab.block:fixed_point": ("block", "--out", "OUT", "--draws", "2", "--length", "8"),
-    "training.loop:_step": ("train", "causal-text", "--out", "OUT", "--steps", "2", "--width", "16", "--layers", "1", "--heads", "2"),
+    "training.loop:held_out_loss": (
+        "train",
+        "causal-text",
+        "--out",
+        "OUT",
+        "--steps",
+        "2",
+        "--width",
+        "16",
+        "--layers",
+        "1",
+        "--heads",
+        "2",
+    ),
     "core.registry:Registry.names": ("list", "metrics"),
 }
 

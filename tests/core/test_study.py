@@ -3,9 +3,8 @@
 import os
 import sys
 
-from tests.patience import run_process
-
 from isoscope.core.study import studies
+from tests.patience import run_process
 
 STUDY = """
 from isoscope.core.study import Study

@@ -11,7 +11,7 @@ import torch
 import transformers as t
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables
 from isoscope.engine.dynamics import derived, dynamics, suites
 from isoscope.engine.measure import measure_model
 from isoscope.engine.options import Options
@@ -96,12 +96,12 @@ def run(measured, tmp_path_factory):
 @pytest.fixture(scope="module")
 def table(run):
     """Every row of the run, as it is stored."""
-    return stacked([cell.rows() for cell in run.run.cells()], TABLE_COLUMNS)
+    return concat_tables([cell.rows() for cell in run.run.cells()], TABLE_COLUMNS)
 
 
 @pytest.fixture(scope="module")
 def curves(run):
-    return stacked([cell.series() for cell in derived(run)], SERIES_COLUMNS)
+    return concat_tables([cell.series() for cell in derived(run)], SERIES_COLUMNS)
 
 
 def copied(measured, to, model=None, steps=STEPS, *, seeds=(0, 1), statistics=True, **identity):
@@ -310,7 +310,7 @@ def test_seeds_with_first_and_last_step_alone_count_where_they_can(tmp_path, mea
     """Changes are over both seeds, what needs the steps between over one."""
     copied(measured, tmp_path, "bert", seeds=(0,), statistics=False)
     copied(measured, tmp_path, "bert", (STEPS[0], STEPS[-1]), seeds=(1,), statistics=False)
-    found = stacked([cell.rows() for cell in derived(dynamics(tmp_path))], TABLE_COLUMNS)
+    found = concat_tables([cell.rows() for cell in derived(dynamics(tmp_path))], TABLE_COLUMNS)
     assert set(found[found["metric"].eq("between_cosine_change")]["n"]) == {2}
     assert set(found[found["metric"].eq("onset_drift")]["n"]) == {1}
 

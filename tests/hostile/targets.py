@@ -65,10 +65,10 @@ def wiki(seeds: Path, work: Path, chance: random.Random) -> None:
 
 def speech(seeds: Path, work: Path, chance: random.Random) -> None:
     from isoscope.sources import open_source
-    from isoscope.sources.speech import resampled
+    from isoscope.sources.speech import resample
 
     for item in open_source(str(_damaged(seeds, "speech", work, chance)), None, "speech").items():
-        resampled(item.content.samples, item.content.rate, 16_000)
+        resample(item.content.samples, item.content.rate, 16_000)
 
 
 def images(seeds: Path, work: Path, chance: random.Random) -> None:

@@ -16,7 +16,7 @@ import soundfile
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.sources import open_source, speech
-from isoscope.sources.arrays import file, open_array
+from isoscope.sources.arrays import array_file, open_array
 from isoscope.sources.hub import HubSource
 from tests.cli.calling import isoscope
 from tests.hostile.confined import confined, items, measured
@@ -83,7 +83,7 @@ def test_an_archive_in_fortran_order_does_not_fill_the_disk(tmp_path, monkeypatc
     np.savez_compressed(tmp_path / "x.npz", np.asfortranarray(np.ones((300, 40))))
     usage = npz.shutil.disk_usage(tmp_path)._replace(free=100_000)
     monkeypatch.setattr(npz.shutil, "disk_usage", lambda path: usage)
-    with pytest.raises(IsoscopeError, match=r"unfolds to 96,128 bytes, and .* has 100,000; save it anew in C order"):
+    with pytest.raises(IsoscopeError, match=r"unfolds to 96,128 bytes, and .* has 100,000; save it again in C order"):
         next(open_array(tmp_path / "x.npz").blocks())
 
 
@@ -96,7 +96,7 @@ def test_a_bomb_of_zeros_is_read_in_blocks(tmp_path):
     assert (tmp_path / "x.npz").stat().st_size < 1 << 20
     call = f"max(b.nbytes for b in open_array({str(tmp_path / 'x.npz')!r}).blocks())"
     (said,) = confined(call, setup="from isoscope.sources.arrays import open_array", megabytes=300)
-    assert 0 < int(said) <= file.LARGEST_BLOCK
+    assert 0 < int(said) <= array_file.MAX_BLOCK_BYTES
 
 
 def test_parquet_that_repeats_one_value_without_end(tmp_path):
@@ -126,7 +126,7 @@ def test_a_line_without_an_end(tmp_path, ending):
 def test_a_paragraph_without_an_end(tmp_path, monkeypatch):
     from isoscope.sources import text
 
-    monkeypatch.setattr(text, "LONGEST", 1000)
+    monkeypatch.setattr(text, "MAX_TEXT", 1000)
     (tmp_path / "a.txt").write_text("some words\n" * 200)
     with pytest.raises(IsoscopeError, match="has a paragraph of more than 1,000 characters and is refused; put blank lines into it"):
         open_source(str(tmp_path / "a.txt"))
@@ -159,7 +159,7 @@ def test_headers_of_clips_that_claim_what_is_not_there(tmp_path):
 
 
 def test_silence_that_unfolds(tmp_path, monkeypatch):
-    monkeypatch.setattr(speech, "LONGEST", 1_000_000)
+    monkeypatch.setattr(speech, "MAX_SAMPLES", 1_000_000)
     with soundfile.SoundFile(tmp_path / "a.flac", "w", 48_000, 1) as sound:
         for _ in range(20):
             sound.write(np.zeros(65536))
@@ -240,7 +240,7 @@ def test_rows_of_a_dataset_lead_only_to_its_own_files(tmp_path):
     assert not hub.owns("simplecache::hf://datasets/org/set@abc/a")
     assert not hub.owns("hf://datasets/org/set@abc/../../other/x")
     with pytest.raises(IsoscopeError, match=r"has a row that leads out of it \('/etc/hostname'\); it was not followed"):
-        hub.opened({"bytes": None, "path": "/etc/hostname"})
+        hub.open_cell({"bytes": None, "path": "/etc/hostname"})
     local = HubSource(str(tmp_path), None, None, "train", "main", "speech")
     (tmp_path / "out.wav").symlink_to("/etc/hostname")
     assert local.owns(str(tmp_path / "train" / "a.wav"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from repair_clouds import anisotropic
 from sklearn.cluster import KMeans
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -15,6 +14,7 @@ from isoscope.repair import AllButTheTop, Centre, CentreClusters, RepairError, l
 from isoscope.statistics.matrix_cloud import cloud_of
 from isoscope.statistics.sample import mix, point_hashes
 from isoscope.statistics.site_statistics import SiteStatistics
+from tests.repair.repair_clouds import anisotropic
 
 
 def topics(n=600, d=12, k=4, offset=0.0, seed=0):
@@ -32,7 +32,7 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-def test_clusters_are_centred_and_what_they_share_goes():
+def test_every_cluster_is_centred_and_shared_cosine_vanishes():
     X, owner = topics()
     repair = CentreClusters().fit(X)
     assert len(repair.centres_) == 4
@@ -99,7 +99,7 @@ def test_more_clusters_than_distinct_points_leave_nothing():
     np.testing.assert_allclose(CentreClusters(k=8).fit_transform(X), 0, atol=1e-12)
 
 
-def test_a_cloud_and_a_run_give_what_their_sample_gives():
+def test_fit_cloud_and_from_statistics_equal_fit_of_the_sample():
     X = topics()[0].astype(np.float32)
     expected = CentreClusters(k=4).fit_transform(X)
     np.testing.assert_allclose(CentreClusters(k=4).fit_cloud(cloud_of(X)).transform(X), expected, atol=1e-5)
@@ -111,7 +111,7 @@ def test_a_cloud_and_a_run_give_what_their_sample_gives():
     np.testing.assert_allclose(fitted.transform(X), expected, atol=1e-5)
 
 
-def test_what_is_loaded_does_what_was_saved_bit_for_bit(tmp_path):
+def test_a_loaded_repair_transforms_bit_for_bit_as_the_saved_one(tmp_path):
     X, _ = topics()
     repair = CentreClusters(k=4, directions=2, seed=1).fit(X)
     repair.save(tmp_path / "c")
@@ -121,7 +121,7 @@ def test_what_is_loaded_does_what_was_saved_bit_for_bit(tmp_path):
     np.testing.assert_array_equal(again.transform(X), repair.transform(X))
 
 
-def test_clouds_without_points_enough_are_refused():
+def test_clouds_with_too_few_points_or_dimensions_are_refused():
     with pytest.raises(IsoscopeError, match="sample"):
         CentreClusters().fit_cloud(cloud_of(anisotropic(), ("second",)))
     with pytest.raises(RepairError, match="CentreClusters needs at least two points; there is 1"):

@@ -6,7 +6,7 @@ import io
 
 import pandas as pd
 
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables
 from tests.figures.made_suite import SUITES, made_suite
 from tests.figures.made_table import made_table
 
@@ -24,7 +24,7 @@ def made_tables() -> tuple[pd.DataFrame, pd.DataFrame]:
     shallow = table["layer"].isna() | (table["layer"] <= 6)
     suite = [frame.replace({"model": {SUITES[1]: TRAINING}}) for frame in made_suite(SUITES[1:], SEEDS)]
     few = series["layer"].isin([0, 3, 6])
-    return stacked([table[shallow], suite[0]], TABLE_COLUMNS), stacked([series[few], suite[1]], SERIES_COLUMNS)
+    return concat_tables([table[shallow], suite[0]], TABLE_COLUMNS), concat_tables([series[few], suite[1]], SERIES_COLUMNS)
 
 
 def assert_carried(text: str, table: pd.DataFrame, series: pd.DataFrame, name: str) -> None:

@@ -71,6 +71,24 @@ def test_no_network_is_one_sentence(client):
         open_source("hf:unreachable")
 
 
+def test_a_client_that_fails_between_rows_is_one_sentence(client, monkeypatch):
+    def rows(*arguments, **options):
+        yield {"text": "one"}
+        raise TimeoutError("The read operation timed out.")
+
+    monkeypatch.setattr(sys.modules["datasets"], "load_dataset", rows)
+    items = open_source("hf:wiki").items()
+    assert next(items).content == "one"
+    with pytest.raises(IsoscopeError, match=r"wiki could not be read from the hub \(The read operation timed out\); check its name"):
+        next(items)
+
+
+def test_a_bug_of_ours_between_rows_keeps_its_traceback(client, monkeypatch):
+    monkeypatch.setattr("isoscope.sources.hub.choose_column", lambda *_: {}["planted"])
+    with pytest.raises(KeyError, match="planted"):
+        next(open_source("hf:wiki").items())
+
+
 def test_the_package_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(IsoscopeError, match=r"hf:wiki needs the package datasets: pip install 'isoscope\[datasets\]'"):

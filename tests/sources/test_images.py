@@ -142,7 +142,7 @@ def cut(path, **options):
 def test_a_file_that_was_cut_short(tmp_path, name, kind):
     cut(tmp_path / name, format=kind)
     with pytest.raises(
-        IsoscopeError, match=rf"{name} is (damaged or cut short \(.+\)|not an image that can be read, or is damaged); write it anew"
+        IsoscopeError, match=rf"{name} is (damaged or cut short \(.+\)|not an image that can be read, or is damaged); write it again"
     ):
         open_source(str(tmp_path / name))
 
@@ -152,7 +152,7 @@ def test_mistakes(tmp_path, monkeypatch):
     with pytest.raises(IsoscopeError, match=r"a\.png is not an image that can be read, or is damaged"):
         open_source(str(tmp_path / "a.png"))
     with pytest.raises(
-        IsoscopeError, match=r"f\.tif holds floating-point values, whose scale is not known; write it anew with 8 or 16 bits"
+        IsoscopeError, match=r"f\.tif holds floating-point values, whose scale is not known; write it again with 8 or 16 bits"
     ):
         open_source(save(tmp_path / "f.tif", PIL.Image.fromarray(np.ones((4, 4), np.float32))))
     with pytest.raises(IsoscopeError, match=r"i\.tif holds 32-bit values"):

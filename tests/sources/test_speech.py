@@ -8,11 +8,12 @@ import tracemalloc
 import numpy as np
 import pytest
 import soundfile
+from transformers.audio_utils import mel_filter_bank, spectrogram
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.source import Clip
 from isoscope.sources import open_source
-from isoscope.sources.speech import BLOCK, read_clip, resampled
+from isoscope.sources.speech import BLOCK, FRAME_RATE, HOP, QUIET, SIZE, WINDOW, mel_filters, mel_frames, read_clip, resample
 
 
 def sine(frequency, rate=16_000, seconds=1.0, height=0.5):
@@ -71,7 +72,7 @@ def test_nothing_is_resampled_and_overshoot_is_clipped(tmp_path):
 
 @pytest.mark.parametrize(("rate", "wanted"), [(16_000, 8_000), (44_100, 16_000), (8_000, 16_000), (11_025, 16_000)])
 def test_a_sine_keeps_its_frequency_and_height(rate, wanted):
-    result = resampled(sine(440, rate, 2), rate, wanted)
+    result = resample(sine(440, rate, 2), rate, wanted)
     assert result.dtype == np.float32
     assert len(result) == pytest.approx(2 * wanted, abs=1)
     np.testing.assert_allclose(result[wanted // 2 : -wanted // 2], sine(440, wanted, 2)[wanted // 2 : -wanted // 2], atol=2e-3)
@@ -79,7 +80,7 @@ def test_a_sine_keeps_its_frequency_and_height(rate, wanted):
 
 def test_what_is_above_the_new_half_rate_vanishes_and_is_not_folded():
     tone = sine(6_000, 16_000, 2, height=1)
-    result = resampled(tone, 16_000, 8_000)
+    result = resample(tone, 16_000, 8_000)
     assert level(tone, 16_000, 6_000) == pytest.approx(0, abs=0.01)
     assert level(result, 8_000, 2_000) < -40
     assert 20 * np.log10(np.sqrt(2) * np.sqrt(np.mean(result[4000:-4000] ** 2)) + 1e-12) < -40
@@ -88,7 +89,7 @@ def test_what_is_above_the_new_half_rate_vanishes_and_is_not_folded():
 
 def test_the_same_rate_changes_nothing():
     wave = sine(440)
-    assert resampled(wave, 16_000, 16_000) is wave
+    assert resample(wave, 16_000, 16_000) is wave
 
 
 def test_a_folder_is_read_in_the_order_of_names(tmp_path):
@@ -171,7 +172,7 @@ def damaged(path, name):
             lambda path, name: (path / name).write_bytes(b"no sound" * 99),
             r"a\.mp3 (is not a readable sound file|holds no samples)",
         ),
-        ("a.wav", damaged, r"a\.wav is cut short: it holds 64022 of 128044 bytes; write it anew or leave it out"),
+        ("a.wav", damaged, r"a\.wav is cut short: it holds 64022 of 128044 bytes; write it again or leave it out"),
         ("a.flac", damaged, r"a\.flac is not a readable sound file, or is damaged \(.+\)"),
         ("a.mp3", damaged, r"a\.mp3 is cut short: it holds \d+ of 64000 frames"),
         ("a.ogg", damaged, r"a\.ogg (is cut short|is not a readable|holds no samples)"),
@@ -179,7 +180,7 @@ def damaged(path, name):
         (
             "a.wav",
             lambda path, name: write(path / name, np.array([0, np.nan, np.inf, 0], np.float32), subtype="FLOAT"),
-            r"a\.wav holds 2 samples that are NaN or infinite, of 4; mend it",
+            r"a\.wav holds 2 samples that are NaN or infinite, of 4; correct it",
         ),
         (
             "a.wav",
@@ -225,3 +226,16 @@ def test_the_embedded_clips():
         assert 0.1 < np.abs(clip.samples).max() <= 1
         assert 0.01 < clip.samples.std() < 0.3
     assert source.fingerprint != open_source("embedded").fingerprint
+
+
+def test_mel_frames_equal_those_of_transformers():
+    wave = np.random.default_rng(0).standard_normal(FRAME_RATE).astype(np.float32) * 0.1
+    bank = mel_filter_bank(SIZE // 2 + 1, 40, 20, FRAME_RATE / 2, FRAME_RATE, norm=None, mel_scale="htk")
+    np.testing.assert_allclose(mel_filters(40), bank.T, atol=1e-9)
+    power = spectrogram(wave, np.hanning(WINDOW), WINDOW, HOP, fft_length=SIZE, power=2.0, center=False, mel_filters=bank, mel_floor=0.0)
+    np.testing.assert_allclose(mel_frames(wave), np.log(power.T + QUIET), atol=2e-5)
+
+
+def test_a_clip_shorter_than_a_window_has_no_frame():
+    assert mel_frames(np.zeros(WINDOW - 1, np.float32)).shape == (0, 40)
+    assert mel_frames(np.zeros(WINDOW, np.float32)).shape == (1, 40)

@@ -145,7 +145,7 @@ def test_a_file_is_streamed(tmp_path):
         ("a.jsonl", b'{"text": "a"}\n\n{"text": \n', r"a\.jsonl, line 3 is not JSON .*; each line must be one complete object"),
         ("a.jsonl", b"[1, 2]\n", r"a\.jsonl, line 1 must be a JSON object with a text field; it is a list"),
         ("a.jsonl", b'{"text": "a"}\n{"body": "b"}\n', r"line 2 has no column 'text'; its columns are body"),
-        ("a.parquet", b"PAR1 but not really", r"a\.parquet is not a readable Parquet file, or is damaged \(.*\); write it anew"),
+        ("a.parquet", b"PAR1 but not really", r"a\.parquet is not a readable Parquet file, or is damaged \(.*\); write it again"),
         ("a.parquet", b"", r"a\.parquet is not a readable Parquet file"),
     ],
 )

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
 from isoscope.sources import open_source
-from isoscope.sources.wiki import LATIN, SIZE, clean, most_frequent, restricted
+from isoscope.sources.wiki import LATIN, SIZE, clean, frequent_characters, keep_characters
 
 HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.3/" version="0.3" xml:lang="en">
   <siteinfo>
@@ -209,7 +209,7 @@ MARKS += ["\n{|", "\n|}", "\n ", "\n", "[http://a.org ", "\u0338", "\u200b"]
 @example("&#" + "9" * 5000 + ";")
 def test_anything_is_cleaned_and_nothing_that_opens_is_left(wikitext):
     plain = clean(wikitext)
-    narrow = restricted(plain, LATIN)
+    narrow = keep_characters(plain, LATIN)
     assert set(narrow) <= set(LATIN)
     assert unicodedata.is_normalized("NFC", plain)
     for text in (plain, narrow):
@@ -277,7 +277,7 @@ def test_an_alphabet_has_exactly_205_characters():
     assert unicodedata.is_normalized("NFC", LATIN)
     assert all(symbol == "\n" or symbol.isprintable() for symbol in LATIN)
     texts = ["".join(map(chr, range(0x4E00, 0x4E00 + 300))), "".join(map(chr, range(0x4E00 + 100, 0x4E00 + 300)))]
-    chosen = most_frequent(texts)
+    chosen = frequent_characters(texts)
     assert len(chosen) == 205
     assert chosen == "\n " + "".join(map(chr, [*range(0x4E00, 0x4E00 + 3), *range(0x4E00 + 100, 0x4E00 + 300)]))
 

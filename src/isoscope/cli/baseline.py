@@ -80,8 +80,8 @@ def _dimensions(words: list[str]) -> list[int]:
 
 
 def _check(*, n: int, head_d: int, heads: int, seed: int, draws: int | None) -> None:
-    from isoscope.core.counts import check_count
     from isoscope.core.errors import IsoscopeError
+    from isoscope.core.option_limits import check_count
 
     for name, value, least in (("n", n, 10), ("head_d", head_d, 2), ("heads", heads, 1), ("seed", seed, 0)):
         check_count(name, value, least)
@@ -168,13 +168,13 @@ def _estimate(estimate: Any) -> dict[str, Any]:
 def _figures(dimensions: list[int], n: int, measured: pd.DataFrame | None, folder: Path) -> list[str]:
     """Figures 17 and 18; without their depth a run's rows fill no profile."""
     from isoscope.core.errors import IsoscopeError
-    from isoscope.core.table import TABLE_COLUMNS, stacked
+    from isoscope.core.table import TABLE_COLUMNS, concat_tables
     from isoscope.lab.null import tables
     from isoscope.report import write_figures
 
     table, series = tables(dimensions, n)
     if measured is not None:
-        table = stacked([table, measured.drop(columns="layer").reindex(columns=list(TABLE_COLUMNS))], TABLE_COLUMNS)
+        table = concat_tables([table, measured.drop(columns="layer").reindex(columns=list(TABLE_COLUMNS))], TABLE_COLUMNS)
     try:
         return [str(path) for path in write_figures(table, series, folder)]
     except OSError as error:

@@ -39,7 +39,7 @@ def run(
     `isoscope claims runs/zoo --strict`
     """
     from isoscope.core.failures import Failures
-    from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked
+    from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables
     from isoscope.engine.results import Results
     from isoscope.papers import claims
     from isoscope.report.claims import verdicts
@@ -47,9 +47,9 @@ def run(
     claims(paper)  # a paper that is not known is said before anything is read
     opened = [Results(run) for run in runs]
     rows = [results.table(policy="every") for results in opened] + [results.table(list(also), "every") for results in opened if also]
-    table = stacked(rows, TABLE_COLUMNS).drop_duplicates(ignore_index=True)
+    table = concat_tables(rows, TABLE_COLUMNS).drop_duplicates(ignore_index=True)
     failures = Failures()
-    found = verdicts(table, stacked([results.series() for results in opened], SERIES_COLUMNS), paper, failures)
+    found = verdicts(table, concat_tables([results.series() for results in opened], SERIES_COLUMNS), paper, failures)
     if json:
         from dataclasses import asdict
         from json import dumps

@@ -68,7 +68,7 @@ def run(
 
 def tables_of(runs: list[str], also: list[str] | None = None) -> tuple[pd.DataFrame, pd.DataFrame, list[dict[str, Any]]]:
     """The table, the series and the manifests of runs together; `also`: what is computed only where it is named."""
-    from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked
+    from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables
     from isoscope.engine.results import Results
     from isoscope.metrics import curves
 
@@ -77,6 +77,6 @@ def tables_of(runs: list[str], also: list[str] | None = None) -> tuple[pd.DataFr
     numbers, lines = ([name for name in also or [] if (name in drawn_curves) is wanted] for wanted in (False, True))
     rows = [results.table(policy="every") for results in opened] + [results.table(numbers, "every") for results in opened if numbers]
     points = [results.series() for results in opened] + [results.series(lines) for results in opened if lines]
-    table = stacked(rows, TABLE_COLUMNS).drop_duplicates(ignore_index=True)
-    series = stacked(points, SERIES_COLUMNS).drop_duplicates(ignore_index=True)
+    table = concat_tables(rows, TABLE_COLUMNS).drop_duplicates(ignore_index=True)
+    series = concat_tables(points, SERIES_COLUMNS).drop_duplicates(ignore_index=True)
     return table, series, [manifest for results in opened for manifest in results.manifests()]

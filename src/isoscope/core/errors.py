@@ -27,3 +27,12 @@ def nearest(name: str, known: list[str]) -> str:
 
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f", did you mean {close[0]}?" if close else ""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an exception's text without its full stop, or the name of its type: a reason to quote in a sentence of ours.
+
+    >>> first_line(ValueError("bad magic.")), first_line(EOFError())
+    ('bad magic', 'EOFError')
+    """
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

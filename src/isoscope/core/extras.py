@@ -1,4 +1,4 @@
-"""Packages that only a part of isoscope needs, and the extra that installs each."""
+"""Optional packages, and the extra that installs each."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ PACKAGES = {
     "markupsafe": ("markupsafe", "report"),
     "sklearn": ("scikit-learn", "repair"),
 }
-"""By the name under which a package is imported: the name under which it is installed, and the extra that brings it."""
+"""Import name of a package: (name on PyPI, extra of isoscope that installs it)."""
 
 
 class MissingExtraError(IsoscopeError, ModuleNotFoundError):
-    """A package of an extra is not installed; an ImportError too, so that `except ImportError` catches it."""
+    """A package of an extra is not installed. It is an ImportError too, so that `except ImportError` catches it."""
 
 
 def missing_extra(error: ModuleNotFoundError, what: str) -> MissingExtraError | None:
-    """What to install for `what`, if the module that was not found is a package of an extra; None for any other module.
+    """The error that says what to install for `what`, if the missing module belongs to an extra; None for any other module.
 
-    A package that is installed and lacks a part is no missing extra, nor is a module of isoscope's own.
+    An installed package that lacks a part is not a missing extra, and neither is a module of isoscope.
 
     >>> str(missing_extra(ModuleNotFoundError(name="json.tool"), "This"))
     'None'
@@ -48,23 +48,23 @@ def missing_extra(error: ModuleNotFoundError, what: str) -> MissingExtraError | 
 
 
 def import_optional(module: str, what: str) -> Any:
-    """A module of an extra that only `what` needs."""
+    """Import a module of an extra that only `what` needs."""
     try:
         return importlib.import_module(module)
-    except (ImportError, OSError) as error:  # soundfile raises OSError where its C library is missing
+    except (ImportError, OSError) as error:  # soundfile raises OSError if its C library is missing
         raise _missing(module.partition(".")[0], what) from error
 
 
 def require_extra(extra: str, what: str) -> None:
-    """Refuse `what` at once if a package of the extra that it needs is missing, instead of after hours of work."""
-    for module, (_, brought_by) in PACKAGES.items():
-        if brought_by == extra and not _is_installed(module):
+    """Refuse `what` before hours of work if a package of the extra that it needs is missing."""
+    for module, (_, installed_by) in PACKAGES.items():
+        if installed_by == extra and not _is_installed(module):
             raise _missing(module, what)
 
 
 @contextlib.contextmanager
 def missing_extras_as_user_errors(what: str) -> Iterator[None]:
-    """Tell the user which extra to install where a package of one is missing. Every other ImportError stays as it is."""
+    """Tell the user which extra to install if one of its packages is missing. Every other ImportError passes unchanged."""
     try:
         yield
     except MissingExtraError:
@@ -81,7 +81,7 @@ def _is_installed(module: str) -> bool:
         return importlib.util.find_spec(module) is not None
     except ImportError:
         return False
-    except ValueError:  # it is imported, and was not found in the usual way
+    except ValueError:  # the module is imported already and has no spec, as a test double may
         return True
 
 

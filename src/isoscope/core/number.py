@@ -1,4 +1,4 @@
-"""A number that knows its interval and its null."""
+"""Number: a metric's value with its interval and its null."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Any
 
 NAN = float("nan")
 POPULATION, THIS_N = "population", "this n"
-"""What a 95 % interval is about: the value of the whole population of documents, or the metric's mean over other samples of this size.
+"""The quantity that a 95 % interval covers: the value of the population of documents, or the metric's mean over samples of this size.
 
-The second is said of a metric that has a bias at finite n: compare such numbers only at equal n.
+The second is for metrics that are biased at finite n. Compare such numbers only at equal n.
 """
 
 SAME_N = 1.01
-"""Up to this ratio two n count as equal.
+"""Two n with at most this ratio count as equal.
 
-In simulated corpora of n = 4d points in 768 dimensions a change of n by 5 % moved `effective_rank`, whose bias is the largest, by 1.9 times
-half the width of its interval (0.7 times at n = 5d in 128 dimensions): a change by 1 % moves it by less than half of that width.
+In simulated corpora of n = 4d points in 768 dimensions, a change of n by 5 % moved `effective_rank`, whose bias is the largest, by 1.9
+half-widths of its interval (0.7 at n = 5d in 128 dimensions). A change by 1 % moves it by less than half of a half-width.
 """
 
 
 def same_n(a: float, b: float) -> bool:
-    """Whether two numbers of points are near enough for numbers that depend on n to be compared.
+    """Whether two sample sizes are close enough to compare numbers that depend on n.
 
     >>> same_n(4096, 4100), same_n(4096, 20_000)
     (True, False)
@@ -30,7 +30,7 @@ def same_n(a: float, b: float) -> bool:
 
 
 class Number(float):
-    """A metric's value: a float that carries its 95 % interval, its null at matched n and d, and what it was measured on.
+    """A metric's value: a float with its 95 % interval, its null at the same n and d, and a note on how it was measured.
 
     >>> x = Number(0.3, low=0.2, high=0.4, n=100, d=16, null=0.0, null_sd=0.004)
     >>> x + 1, x.low, x.above_null
@@ -61,7 +61,7 @@ class Number(float):
         note: str = "",
         interval_about: str = "",
     ) -> Number:
-        """A number with all that belongs to it; what is not known is NaN. `interval_about`: what low to high is about."""
+        """Unknown parts are NaN. `interval_about` names the quantity that low to high covers: `POPULATION` or `THIS_N`."""
         self = super().__new__(cls, value)
         self.n, self.d, self.note, self.interval_about = int(n), int(d), note, interval_about
         self.low, self.high, self.null, self.null_sd = float(low), float(high), float(null), float(null_sd)
@@ -70,8 +70,8 @@ class Number(float):
     def __getnewargs_ex__(self) -> tuple[tuple[float], dict[str, Any]]:
         return (float(self),), {name: getattr(self, name) for name in self.__slots__}
 
-    def times(self, factor: float) -> Number:
-        """The number in another unit of length: value, interval and null multiplied."""
+    def scaled_by(self, factor: float) -> Number:
+        """The number in another unit of length: value, interval and null times `factor`."""
         scaled = {name: getattr(self, name) * factor for name in ("low", "high", "null", "null_sd")}
         return Number(float(self) * factor, n=self.n, d=self.d, note=self.note, **scaled)
 
@@ -80,25 +80,25 @@ class Number(float):
         """Whether the whole interval (or, without one, the value) lies above the null."""
         return (self if math.isnan(self.low) else self.low) > self.null
 
-    def about(self, interval: str | None) -> Number:
-        """This number, with what its interval is about: the population, or this n."""
-        self.interval_about = interval or ""
+    def set_interval_about(self, quantity: str | None) -> Number:
+        """Record the quantity that the interval covers (`POPULATION`, `THIS_N` or None) and return this number."""
+        self.interval_about = quantity or ""
         return self
 
     def as_dict(self) -> dict[str, float | int | str | None]:
-        """The number for JSON: what is not defined is null."""
+        """The number for JSON; undefined values are None."""
 
-        def plain(x: float) -> float | None:
+        def finite(x: float) -> float | None:
             return x if math.isfinite(x) else None
 
         row: dict[str, float | int | str | None] = {
-            "value": plain(float(self)),
-            "low": plain(self.low),
-            "high": plain(self.high),
+            "value": finite(float(self)),
+            "low": finite(self.low),
+            "high": finite(self.high),
             "interval_about": self.interval_about or None,
             "n": self.n,
             "d": self.d,
-            "null": plain(self.null),
-            "null_sd": plain(self.null_sd),
+            "null": finite(self.null),
+            "null_sd": finite(self.null_sd),
         }
         return row | ({"note": self.note} if self.note else {})

@@ -1,21 +1,23 @@
-"""Where a tensor is tapped."""
+"""Site: a place in a model at which vectors are measured."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-VECTORS = ("query", "key", "rotated_query", "rotated_key", "cross_query", "cross_key")
-"""Queries and keys, a site per head; after a norm of queries and keys, if there is one, and before rotary unless the kind says so."""
-WITHOUT = ("mean_query", "1_dimension", "2_dimensions", "3_dimensions")
-"""What may be taken out of queries before their attention is computed again."""
-ROWS = tuple(kind + part for kind in ("attention", "cross_attention") for part in ("", *(f"_without_{what}" for what in WITHOUT)))
-"""Rows of attention, a site a head: as the model computes them, and on request with something taken out."""
-ATTENTION = (*VECTORS, *ROWS)
-"""Every kind that the attention tap gives."""
+QUERY_KEY_KINDS = ("query", "key", "rotated_query", "rotated_key", "cross_query", "cross_key")
+"""Queries and keys, one site per head: after a query-key norm, if there is one, and before rotary unless the kind says so."""
+ABLATIONS = ("mean_query", "1_dimension", "2_dimensions", "3_dimensions")
+"""The parts that can be removed from queries before their attention is computed again."""
+ATTENTION_ROW_KINDS = tuple(
+    kind + ending for kind in ("attention", "cross_attention") for ending in ("", *(f"_without_{part}" for part in ABLATIONS))
+)
+"""Rows of attention, one site per head: as the model computes them and, on request, with parts of the queries removed."""
+ATTENTION_KINDS = (*QUERY_KEY_KINDS, *ATTENTION_ROW_KINDS)
+"""Every kind of site that the attention tap measures."""
 
 KINDS = (
     "input_embedding",
-    *ATTENTION,
+    *ATTENTION_KINDS,
     "before_norm",
     "after_norm",
     "before_activation",
@@ -25,16 +27,16 @@ KINDS = (
     "final",
     "output_embedding",
 )
-"""Every kind of site, in the order in which a table lists them."""
+"""Every kind of site, in the order of the table."""
 
 STACKS = ("characters", "encoder", "backbone", "decoder")
-"""Stacks in the order in which an input passes through them; others come after."""
-INNER = ("before_norm", "after_norm", "before_activation", "after_activation")
-"""The kinds within a block: of these sums and norms are kept, and second moments only where asked for."""
+"""Stacks in the order in which an input passes through them. Other names come last."""
+INNER_KINDS = ("before_norm", "after_norm", "before_activation", "after_activation")
+"""Sites within a block. They keep sums and norms; second moments only on request."""
 
 
 def stack_order(stack: str) -> tuple[int, str]:
-    """A key that puts stacks in the order in which a signal passes through them: an encoder before its decoder.
+    """A sort key for stacks: the order in which an input passes through them, for example an encoder before its decoder.
 
     >>> sorted(["decoder", "other", "encoder", "characters"], key=stack_order)
     ['characters', 'encoder', 'decoder', 'other']
@@ -44,11 +46,11 @@ def stack_order(stack: str) -> tuple[int, str]:
 
 @dataclass(frozen=True)
 class Site:
-    """One place in a model whose vectors are measured.
+    """One place in a model at which vectors are measured.
 
-    Hidden layer 0 enters the first block, layer L leaves the L-th block call, before any final norm. `final` is the state
-    after the final norm, if there is one; its layer is one more than that of the last block. The embedding tables have no
-    layer. In a convolutional block the states around its last norm and its last activation are sites too; a `map` is a hidden
+    Hidden layer 0 is the input of the first block; layer L is the output of the L-th block call, before any final norm. `final` is
+    the state after the final norm, if there is one, and its layer is one more than that of the last block. Embedding tables have
+    no layer. In a convolutional block the states around its last norm and its last activation are sites too. A `map` is a hidden
     state flattened to one vector per image.
 
     >>> Site("encoder", "hidden", 3).label
@@ -64,7 +66,7 @@ class Site:
 
     @property
     def label(self) -> str:
-        """The site as one word; `parse` reads it back."""
+        """The site as one word, which `parse` reads."""
         parts = [self.stack, self.kind]
         if self.layer is not None:
             parts.append(str(self.layer))
@@ -81,7 +83,7 @@ class Site:
 
     @property
     def order(self) -> tuple[int, str, int, int, int]:
-        """A key that sorts sites as a reader expects them: by stack, then by depth."""
-        first = {"input_embedding": -2, "output_embedding": 1 << 30}
-        depth = first.get(self.kind, -1 if self.layer is None else self.layer)
+        """A sort key: by stack, then by depth, then by kind and head."""
+        # The embedding tables have no layer, but belong at the two ends.
+        depth = {"input_embedding": -2, "output_embedding": 1 << 30}.get(self.kind, -1 if self.layer is None else self.layer)
         return *stack_order(self.stack), depth, KINDS.index(self.kind) if self.kind in KINDS else len(KINDS), self.head or 0

@@ -1,4 +1,4 @@
-"""The two tidy tables: one row a number, and one row a point of a series."""
+"""The two tidy tables: one row per number, and one row per point of a series."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SITE_COLUMNS: dict[str, str] = {
     "head": "Int64",
     "policy": "string",
 }
-"""What says where a number comes from. `seed` is the model's (of an untrained twin, of a training run), not the sampler's."""
+"""The columns that say where a number comes from. `seed` is that of the model (an untrained twin, a training run), not of the sampler."""
 
 TABLE_COLUMNS: dict[str, str] = SITE_COLUMNS | {
     "metric": "string",
@@ -42,21 +42,21 @@ SERIES_COLUMNS: dict[str, str] = SITE_COLUMNS | {
 
 
 def tidy(rows: list[dict[str, object]], columns: dict[str, str]) -> pd.DataFrame:
-    """Rows as a frame with exactly these columns and types; what a row does not say is missing."""
+    """Rows as a frame with exactly these columns and types; values that a row lacks are missing."""
     frame = pd.DataFrame(rows, columns=list(columns))
     return frame.astype(columns)
 
 
-def stacked(frames: list[pd.DataFrame], columns: dict[str, str]) -> pd.DataFrame:
-    """Frames one below the other, with these columns and types; empty ones leave no trace."""
+def concat_tables(frames: list[pd.DataFrame], columns: dict[str, str]) -> pd.DataFrame:
+    """Frames one below the other, with exactly these columns and types."""
     full = [frame for frame in frames if len(frame)]
     if not full:
         return tidy([], columns)
-    found = pd.concat(full, ignore_index=True)[list(columns)].astype(columns)
-    return found.assign(**{name: _whole(found[name]) for name, kind in columns.items() if kind == "string"})
+    table = pd.concat(full, ignore_index=True)[list(columns)].astype(columns)
+    return table.assign(**{name: _in_one_chunk(table[name]) for name, kind in columns.items() if kind == "string"})
 
 
-def _whole(texts: pd.Series) -> pd.Series:
-    """Texts in one piece: in as many as were put together, every choice of rows would look at each of them."""
-    pieces = pa.chunked_array(pa.array(texts.array))
-    return pd.Series(pieces.combine_chunks(), texts.index, dtype="string")
+def _in_one_chunk(texts: pd.Series) -> pd.Series:
+    """Strings in one Arrow chunk. `pd.concat` leaves one chunk per frame, and every selection of rows would visit each of them."""
+    chunks = pa.chunked_array(pa.array(texts.array))
+    return pd.Series(chunks.combine_chunks(), texts.index, dtype="string")

@@ -1,7 +1,7 @@
-"""Names for what is not finished: nobody else makes the same one, and each says which process of which machine is writing.
+"""Temporary names for unfinished files and folders. Each is unique and says which process on which machine is writing.
 
-A process is looked up by its number, which means nothing on another machine, in another container or after a restart. So a name holds
-all of these, and only where they are those of this process can it be known that the writer has ended.
+A process is found by its number, which means nothing on another machine, in another container or after a restart. So a name identifies
+all three, and only if they are those of this process can we know whether the writer has ended.
 """
 
 from __future__ import annotations
@@ -20,61 +20,61 @@ from functools import lru_cache
 from pathlib import Path
 
 WRITER = r"(?P<machine>[0-9a-f]{8})-(?P<process>[0-9]{1,10})-[0-9a-f]{8}"
-"""A writer in a file's name: its machine, its process, and letters by chance."""
+"""A writer in a file name: machine, process and random digits."""
 TEMPORARY = re.compile(rf"\.(?P<name>.+)\.{WRITER}\.tmp", re.ASCII)
-"""What is being written, or being deleted, out of sight."""
+"""The hidden name of something that is being written or deleted."""
 DAY = 86400.0
-"""Seconds after which what a process elsewhere was writing counts as abandoned; a write takes seconds, of large cells minutes."""
+"""Seconds without a write after which the file of a process on another machine counts as abandoned. A write takes seconds or minutes."""
 
 
 @lru_cache
 def this_machine() -> str:
-    """This boot of this host and, within it, this container: where the number of a process says which process it is."""
+    """A hash of host, boot and container: within these, a process number identifies a process."""
     try:
         where = Path("/proc/sys/kernel/random/boot_id").read_text("ascii"), os.readlink("/proc/self/ns/pid")
-    except OSError:  # macOS has neither, nor containers; elsewhere nothing is known, so that no other process counts as one of here
+    except OSError:  # macOS has neither, and no containers. Elsewhere, a random value makes every other process a stranger
         where = ("", "") if sys.platform == "darwin" else (secrets.token_hex(8), "")
     return hashlib.sha256(repr((socket.gethostname(), *where)).encode()).hexdigest()[:8]
 
 
-def new_writer() -> str:
-    """A name for one act of writing."""
+def new_writer_name() -> str:
+    """A unique name for one act of writing."""
     return f"{this_machine()}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
-def temporary_for(path: Path) -> Path:
-    """A name next to a file or folder under which it can be written, or deleted, out of sight."""
-    return path.with_name(f".{path.name}.{new_writer()}.tmp")
+def temporary_path(path: Path) -> Path:
+    """A hidden name next to a file or folder, under which it can be written or deleted and then renamed."""
+    return path.with_name(f".{path.name}.{new_writer_name()}.tmp")
 
 
-def has_ended(name: re.Match[str]) -> bool | None:
-    """Whether the process in a name has ended; None where it is one of another machine or container, or from before a restart."""
+def writer_has_ended(name: re.Match[str]) -> bool | None:
+    """Whether the process in a name has ended; None if it belongs to another machine or container, or to the time before a restart."""
     if name["machine"] != this_machine():
         return None
     try:
         os.kill(int(name["process"]), 0)
     except (ProcessLookupError, OverflowError):
         return True
-    except OSError:  # it runs, as another user
+    except OSError:  # it runs as another user
         pass
     return False
 
 
-def abandoned_in(folder: Path) -> Iterator[tuple[Path, re.Match[str]]]:
-    """What lies in a folder because its writer was killed, with its name taken apart."""
+def find_abandoned(folder: Path) -> Iterator[tuple[Path, re.Match[str]]]:
+    """The files and folders that killed writers left in a folder, with the parts of their names."""
     names = [(path, name) for path in sorted(folder.iterdir()) if (name := TEMPORARY.fullmatch(path.name))]
     if not names:
         return
     with tempfile.TemporaryFile(dir=folder) as file:
-        now = os.fstat(file.fileno()).st_mtime  # the clock of the file system, which may differ from that of this machine
+        now = os.fstat(file.fileno()).st_mtime  # the clock of the file system, which may differ from ours
     for path, name in names:
-        with contextlib.suppress(FileNotFoundError):  # another process clears up too
+        with contextlib.suppress(FileNotFoundError):  # another process cleans up too
             if is_abandoned(path, name, now):
                 yield path, name
 
 
-def delete_whatever(path: Path) -> None:
-    """Delete a file, a link or a folder, as far as that is possible."""
+def delete_path(path: Path) -> None:
+    """Delete a file, a link or a folder as far as possible; no error is raised."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -83,8 +83,8 @@ def delete_whatever(path: Path) -> None:
 
 
 def is_abandoned(path: Path, name: re.Match[str], now: float) -> bool:
-    """Whether nobody is writing here any more: the process has ended, or is elsewhere and wrote nothing for a day."""
-    if (ended := has_ended(name)) is not None:
+    """Whether nobody is writing here any more: the process has ended, or is on another machine and wrote nothing for a day."""
+    if (ended := writer_has_ended(name)) is not None:
         return ended
-    inside = list(os.scandir(path)) if path.is_dir() and not path.is_symlink() else []
-    return now - max(found.lstat().st_mtime for found in (path, *(Path(entry.path) for entry in inside))) > DAY
+    inside = list(path.iterdir()) if path.is_dir() and not path.is_symlink() else []
+    return now - max(written.lstat().st_mtime for written in (path, *inside)) > DAY

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core.group import UNTRAINED
-from isoscope.core.slice import POLICIES
+from isoscope.core.token_slices import POLICIES
 
 LINE_COLUMNS = ["model", "revision", "step", "seed", "stack"]
 """What makes a line of its own in a profile: an encoder and a decoder are two, and so are two checkpoints."""

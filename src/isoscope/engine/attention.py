@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isoscope.core.site import WITHOUT, Site
+from isoscope.core.site import ABLATIONS, Site
 from isoscope.engine.announce import HeldPlan
 from isoscope.engine.options import Options
 from isoscope.engine.places import Places
@@ -99,7 +99,7 @@ class AttentionSites:
 
     def _rows(self, site: Site) -> list[str]:
         """The kinds of rows of one attention."""
-        return [site.kind, *(f"{site.kind}_without_{what}" for what in WITHOUT if self.options.sharpness)]
+        return [site.kind, *(f"{site.kind}_without_{what}" for what in ABLATIONS if self.options.sharpness)]
 
     def _vectors(self, site: Site) -> dict[str, int]:
         """The kinds of queries and keys of one attention, and how many heads each has."""
@@ -138,9 +138,9 @@ class AttentionSites:
             absorb_heads(kept, tensor, layout, site, self.name)
         if self.options.sharpness:
             parts = self.parts[call.site]
-            self._add_rows(self._named(call, WITHOUT[0]), without(call, mean_query=parts.mean_query), queries)
-            largest = parts.largest(len(WITHOUT) - 1)
-            for count, what in enumerate(WITHOUT[1:], 1):
+            self._add_rows(self._named(call, ABLATIONS[0]), without(call, mean_query=parts.mean_query), queries)
+            largest = parts.largest(len(ABLATIONS) - 1)
+            for count, what in enumerate(ABLATIONS[1:], 1):
                 self._add_rows(self._named(call, what), without(call, dimensions=largest[:, :count]), queries)
 
     def _named(self, call: Attended, what: str) -> Site:

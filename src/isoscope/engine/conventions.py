@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from isoscope.core.arrays import Floats
 from isoscope.core.bounded import parsed_object
 from isoscope.core.convention import CONVENTIONS, Convention, Reading, convention
-from isoscope.core.counts import SAMPLE, SEED, check_count
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.group import block_layers
 from isoscope.core.number import Number
+from isoscope.core.option_limits import MAX_SAMPLE, MAX_SEED, check_count
 from isoscope.core.site import Site
-from isoscope.core.table import SITE_COLUMNS, TABLE_COLUMNS, stacked, tidy
+from isoscope.core.table import SITE_COLUMNS, TABLE_COLUMNS, concat_tables, tidy
 from isoscope.engine.results import Results
 from isoscope.metrics import registry
 from isoscope.statistics.cloud import PARTS, Cloud
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.matrix_cloud import cloud_of, read_cloud
 from isoscope.statistics.sample import Sample
 from isoscope.statistics.site_statistics import SiteStatistics
@@ -96,7 +96,7 @@ def _batch_share(cloud: Cloud) -> Number:
 
 def _plain_drift(cloud: Cloud) -> Number:
     """‖x̄‖ with pairs within an item, which makes it a little longer than `drift_norm`."""
-    return Number(float(np.linalg.norm(cloud.moments.mean)), n=cloud.n, d=cloud.d).times(cloud.unit)
+    return Number(float(np.linalg.norm(cloud.moments.mean)), n=cloud.n, d=cloud.d).scaled_by(cloud.unit)
 
 
 OWN: dict[tuple[str, str], Callable[[Cloud], Number]] = {
@@ -147,8 +147,8 @@ def of_matrix(
     matrix: Any, names: list[str] | None = None, *, key: str | None = None, sample: int = 4096, seed: int = 0, allow_wide: bool = False
 ) -> list[Answer]:
     """A matrix (n, d), in memory or in a file, under every convention: each row is a document of one word."""
-    check_count("sample", sample, least=0, most=SAMPLE)
-    check_count("seed", seed, least=0, most=SEED)
+    check_count("sample", sample, least=0, most=MAX_SAMPLE)
+    check_count("seed", seed, least=0, most=MAX_SEED)
     if not sample:
         raise IsoscopeError("Conventions that draw points need a sample of them; give --sample 4096.")
     parts = [part for part in PARTS if part != "cosine"]
@@ -168,7 +168,7 @@ def conventions_rows(results: Results, names: list[str] | None = None) -> pd.Dat
     """
     chosen = [convention(name) for name in names] if names is not None else list(CONVENTIONS.values())
     frames = [frame for one in chosen for frame in (_from_table(results, one), _from_clouds(results, one))]
-    found = stacked(frames, TABLE_COLUMNS)
+    found = concat_tables(frames, TABLE_COLUMNS)
     if found.empty:
         raise IsoscopeError(
             f"{results.path} has no layers to measure by another convention; it takes runs of `isoscope measure` or `sweep`."

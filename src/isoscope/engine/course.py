@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
-from isoscope.core.named import at_home
-from isoscope.core.source import read_by
+from isoscope.core.names import expand_home
+from isoscope.core.source import source_modality
 from isoscope.engine.announce import human
 from isoscope.engine.executor import Engine, Executor
 from isoscope.engine.ledger import Ledger, stamp_of
@@ -45,7 +45,7 @@ class Stop:
     @property
     def hub(self) -> HubName | None:
         """Its name on the hub, if that is where it is from."""
-        return None if at_home(self.checkpoint.spec).exists() else HubName.parse(self.checkpoint.spec)
+        return None if expand_home(self.checkpoint.spec).exists() else HubName.parse(self.checkpoint.spec)
 
     def named(self, reference: ModelReference) -> ModelReference:
         """The checkpoint as a part of its suite."""
@@ -183,7 +183,7 @@ class Course:
         assert self.given is not None
         weights, modality = manifest["identity"]["weights"], manifest["columns"]["modality"]
         known = stop.named(ModelReference(stop.checkpoint.spec, "", Path(), None, False, manifest["columns"]["revision"], weights))
-        source = self.given.of_modality(stop.suite.name, read_by(modality))
+        source = self.given.of_modality(stop.suite.name, source_modality(modality))
         same = manifest["key"] == key_of(cell_identity(known, source, self.options))
         return same and KEPT.index(manifest["keep"]) >= KEPT.index(self.options.keep)
 

@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from isoscope.core.counts import SAMPLE, SEED, check_count
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
+from isoscope.core.option_limits import MAX_SAMPLE, MAX_SEED, check_count
 from isoscope.engine.progress import Progress
 from isoscope.engine.rows import numbers
 from isoscope.metrics import registry
@@ -49,8 +49,8 @@ def geometry(
     names = [metric] if isinstance(metric, str) else metric
     reads = PARTS if names is None else sorted({part for name in names for part in _parts(name)})
     progress = Progress(quiet=quiet)
-    check_count("sample", sample, least=0, most=SAMPLE)
-    check_count("seed", seed, least=0, most=SEED)
+    check_count("sample", sample, least=0, most=MAX_SAMPLE)
+    check_count("seed", seed, least=0, most=MAX_SEED)
     cloud = _cloud(matrix, reads, allow_wide, sample, seed, key, progress)
     if "neighbours" in reads and cloud.sample is not None and len(cloud.sample) > MANY:
         _search(cloud, names, progress)

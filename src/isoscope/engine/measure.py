@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isoscope.core.counts import THREADS, check_count
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.extras import missing_extras_as_user_errors
 from isoscope.core.group import UNTRAINED
-from isoscope.core.named import Name, named
+from isoscope.core.names import Name, list_names
+from isoscope.core.option_limits import MAX_THREADS, check_count
 from isoscope.core.source import Source
 from isoscope.engine.announce import check_disk, give_back, human, peak_memory
 from isoscope.engine.options import OF_A_MODULE, Options, options_from
@@ -92,7 +92,7 @@ def measure(
         return measure_module(models, data, Run(out), chosen, Progress(quiet=quiet), feed=feed, blocks=blocks, name=name)
     if feed is not None or blocks is not None or name is not None or chosen.channels is not None:
         raise IsoscopeError("feed, blocks, channels and name belong to a torch.nn.Module; models by name bring their own.")
-    names = named(models)
+    names = list_names(models)
     if not names:
         raise IsoscopeError("Name at least one model: a folder, a .gguf file or a hub id.")
     from isoscope.engine.spread import UnfinishedError, open_spread
@@ -186,7 +186,7 @@ def limited_threads(count: int | None) -> Iterator[None]:
     if count is None:
         yield
         return
-    check_count("threads", count, most=THREADS)
+    check_count("threads", count, most=MAX_THREADS)
     import torch
     from threadpoolctl import threadpool_limits
 

@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from isoscope.core.counts import MOST, SAMPLE, SEED, THREADS, check_count
 from isoscope.core.errors import IsoscopeError, nearest
-from isoscope.core.site import ATTENTION, INNER, Site
+from isoscope.core.option_limits import MAX_COUNT, MAX_SAMPLE, MAX_SEED, MAX_THREADS, check_count
+from isoscope.core.site import ATTENTION_KINDS, INNER_KINDS, Site
 from isoscope.statistics.site_statistics import VERSION
 
 SECOND_UP_TO = 2048
@@ -66,9 +66,9 @@ class Options:
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "max_tokens", "max_items", "seq_len", "threads", "query_rows"):
-            check_count(name, getattr(self, name), most=THREADS if name == "threads" else MOST)
-        check_count("sample", self.sample, least=0, most=SAMPLE)
-        check_count("seed", self.seed, least=0, most=SEED)
+            check_count(name, getattr(self, name), most=MAX_THREADS if name == "threads" else MAX_COUNT)
+        check_count("sample", self.sample, least=0, most=MAX_SAMPLE)
+        check_count("seed", self.seed, least=0, most=MAX_SEED)
         if self.keep not in KEEP:
             raise IsoscopeError(f"--keep must be one of {', '.join(KEEP)}; got {self.keep!r}{nearest(self.keep, list(KEEP)) or '.'}")
         if self.maps not in MAPS:
@@ -108,7 +108,7 @@ class Options:
         return self._taps(site) and _chosen(self.layers, site, depth)
 
     def _taps(self, site: Site) -> bool:
-        return "hidden" in self.taps or site.kind in ATTENTION
+        return "hidden" in self.taps or site.kind in ATTENTION_KINDS
 
     def check_layers(self, sites: Collection[Site], depths: Mapping[str, int], model: str) -> None:
         """Refuse layers that the model does not have: `sites` are all of its own, `depths` how often each stack calls a block."""
@@ -118,11 +118,11 @@ class Options:
 
     def wants_second(self, site: Site, depth: int, d: int) -> bool:
         """Whether second moments are kept for it."""
-        return (d <= SECOND_UP_TO and site.kind not in INNER) or _chosen(self.gram, site, depth)
+        return (d <= SECOND_UP_TO and site.kind not in INNER_KINDS) or _chosen(self.gram, site, depth)
 
     def sample_at(self, site: Site, d: int) -> int:
         """How many points of it are kept."""
-        return self.sample if d <= SAMPLE_UP_TO and site.kind not in INNER else 0
+        return self.sample if d <= SAMPLE_UP_TO and site.kind not in INNER_KINDS else 0
 
 
 def parse_shard(text: str) -> tuple[int, int]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
-from isoscope.core.slice import BODY, base
+from isoscope.core.token_slices import BODY, base_slice
 from isoscope.models.tap import Layout
 from isoscope.statistics.sample import point_hashes
 
@@ -21,7 +21,7 @@ class Places:
 
     def __init__(self, laid: Laid, stacks: list[str], slices: list[str], seed: int) -> None:
         self.laid, self.stacks, self.seed = laid, stacks, seed
-        self.body = next(code for code, name in enumerate(slices) if base(name) == BODY)
+        self.body = next(code for code, name in enumerate(slices) if base_slice(name) == BODY)
         self._offset: dict[Site, int] = {}
         self._spread: dict[tuple[int, int, int], Layout] = {}
 

@@ -13,7 +13,7 @@ import pandas as pd
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.group import one_checkpoint
 from isoscope.core.paper import CHOICES, Experiment, Paper, PaperFigure
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables
 from isoscope.engine.executor import Engine
 from isoscope.engine.progress import Progress
 from isoscope.engine.requested import on_request
@@ -74,7 +74,8 @@ class Reproduction:
         named = dict.fromkeys(name for figure in self.figures for name in figure.also)
         named |= dict.fromkeys(self.paper.also if len(self.figures) == len(self.paper.figures) else ())
         rows, points = on_request(results, list(named), self.progress)
-        table, series = stacked([results.table(policy="every"), rows], TABLE_COLUMNS), stacked([results.series(), points], SERIES_COLUMNS)
+        table = concat_tables([results.table(policy="every"), rows], TABLE_COLUMNS)
+        series = concat_tables([results.series(), points], SERIES_COLUMNS)
         return table.drop_duplicates(ignore_index=True), series.drop_duplicates(ignore_index=True)
 
 

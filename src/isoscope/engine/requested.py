@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables
 from isoscope.core.version import __version__
 from isoscope.engine.progress import Progress
 from isoscope.engine.results import Results, is_experiment, readable
@@ -27,7 +27,7 @@ def on_request(results: Results, names: list[str], progress: Progress) -> Tables
     """Metrics and series of these names, of every model; of a suite only of the last step of its first longest seed."""
     cells = [cell for cell in standing(results.run.cells()) if cell.has_statistics] if names else []
     found = [_of(cell, names, results.run.within(REQUESTED), progress) for cell in cells]
-    return stacked([rows for rows, _ in found], TABLE_COLUMNS), stacked([points for _, points in found], SERIES_COLUMNS)
+    return concat_tables([rows for rows, _ in found], TABLE_COLUMNS), concat_tables([points for _, points in found], SERIES_COLUMNS)
 
 
 def standing(cells: list[Cell]) -> list[Cell]:
@@ -71,4 +71,4 @@ def _of(cell: Cell, names: list[str], kept: Run, progress: Progress) -> Tables:
             progress.note(f"{kept.path} cannot be written to: what was computed is not remembered.")
     else:
         more = found.rows(), found.series()
-    return stacked([rows, more[0]], TABLE_COLUMNS), stacked([series, more[1]], SERIES_COLUMNS)
+    return concat_tables([rows, more[0]], TABLE_COLUMNS), concat_tables([series, more[1]], SERIES_COLUMNS)

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 
 from isoscope.core.errors import IsoscopeError, nearest
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables
 from isoscope.engine.rows import is_block, tables, unasked
 from isoscope.metrics import curves, metrics, profiles, registry
 from isoscope.statistics.association import OUTCOME, PREDICTORS, associations
@@ -84,7 +84,7 @@ class Results:
         if not able:
             return rows
         more, _ = tables(sites, manifest["columns"], manifest["spec"], names=able, layers=manifest["identity"].get("layers", "all"))
-        return stacked([rows, more], TABLE_COLUMNS)
+        return concat_tables([rows, more], TABLE_COLUMNS)
 
     def series(self, name: str | list[str] | None = None) -> pd.DataFrame:
         """What is not one number: spectra, histograms, shares of dimensions; those on request only where they are named."""
@@ -96,7 +96,7 @@ class Results:
         for one in wanted:
             if one not in known and one not in found:
                 raise IsoscopeError(f"There is no series called {one!r}{nearest(one, known) or '; there are ' + ', '.join(known) + '.'}")
-        return stacked([self._curves(cell, wanted) for cell in self.run.cells()], SERIES_COLUMNS)
+        return concat_tables([self._curves(cell, wanted) for cell in self.run.cells()], SERIES_COLUMNS)
 
     def _curves(self, cell: Cell, wanted: list[str]) -> pd.DataFrame:
         """The series of a cell that are wanted, computed where they are not there."""
@@ -109,7 +109,7 @@ class Results:
         if not cell.has_statistics:
             raise IsoscopeError(f"{absent[0]} was not computed, and the run kept only rows; measure again with --keep all.")
         manifest = cell.manifest
-        return stacked([stored, tables(cell.statistics(), manifest["columns"], manifest["spec"], names=absent)[1]], SERIES_COLUMNS)
+        return concat_tables([stored, tables(cell.statistics(), manifest["columns"], manifest["spec"], names=absent)[1]], SERIES_COLUMNS)
 
     def associations(self, policy: str = "all") -> pd.DataFrame:
         """Whether drift and cosine go together over each model's layers: as published, by a valid test, and pooled by group."""

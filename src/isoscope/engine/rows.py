@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from isoscope.core import slice as slices
+from isoscope.core import token_slices as slices
 from isoscope.core.bounded import parsed_object
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
-from isoscope.core.site import ROWS, Site
+from isoscope.core.site import ATTENTION_ROW_KINDS, Site
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.metrics import curves, metrics, profiles, registry
 from isoscope.statistics.cloud import Cloud
@@ -63,7 +63,7 @@ def tables(
     own = None if names is None else [name for name in names if isinstance(registry[name], Metric)]
     stacks = Stacks(sites, names, layers)
     for site, kept in sites.items():
-        choices = {policy: _chosen(kept, policy) for policy in slices.policies_of(kept.names)}
+        choices = {policy: _chosen(kept, policy) for policy in slices.policies_for(kept.names)}
         done: dict[tuple[str, ...], list[Found]] = {(): []}
         for policy, chosen in choices.items():
             if chosen not in done:
@@ -161,7 +161,7 @@ def is_block(site: Site) -> bool:
 def _chosen(kept: Kept, policy: str) -> tuple[str, ...]:
     """The slices of a policy that hold points."""
     held = filled(kept)
-    return tuple(name for name in slices.select(policy, kept.names) if name in held)
+    return tuple(name for name in slices.slices_of_policy(policy, kept.names) if name in held)
 
 
 def _said(spec: dict[str, Any], policy: str, chosen: tuple[str, ...]) -> str:
@@ -175,7 +175,7 @@ def _curves(site: Site, head: int | None, policy: str, cloud: Measured, names: l
 
     Heads have none of their own, for there are hundreds; scores are counted over all rows, under no policy.
     """
-    if head is not None or (site.kind in ROWS and policy != "all"):
+    if head is not None or (site.kind in ATTENTION_ROW_KINDS and policy != "all"):
         return {}
     wanted = [curve for curve in curves() if (not curve.on_request if names is None else curve.name in names)]
     return {curve.name: curve(cloud) for curve in wanted if curve.available(cloud)}

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
-from isoscope.core.slice import BODY
+from isoscope.core.token_slices import BODY
 from isoscope.engine.announce import Plan, SitePlan
 from isoscope.engine.attention import AttentionSites
 from isoscope.engine.options import Options

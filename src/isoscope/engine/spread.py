@@ -13,7 +13,7 @@ from typing import Any
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
 from isoscope.core.group import UNTRAINED
-from isoscope.core.named import Name, named
+from isoscope.core.names import Name, list_names
 from isoscope.engine.executor import Engine, Executor, cores
 from isoscope.engine.measure import Given, cell_identity
 from isoscope.engine.options import Options, options_from
@@ -174,7 +174,7 @@ def open_spread(
     asked = Engine(engine, address, processes, shards)
     references = [resolve(name, seed=options.seed) for name in names]
     bare = [reference.name.removeprefix(UNTRAINED) for reference in references]
-    given = Given(named(data), column, bare)
+    given = Given(list_names(data), column, bare)
     asked.check(given.specs)
     run = Run(out)
     planned = plan(run, references, given, options, asked)

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from isoscope.core.slice import BODY, FIRST, SPECIAL
 from isoscope.core.source import Source
+from isoscope.core.token_slices import BODY, FIRST, SPECIAL
 from isoscope.engine.long_text import enough_pieces
 from isoscope.models.piece import Piece, Positions
 from isoscope.models.tap import Layout

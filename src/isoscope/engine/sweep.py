@@ -9,7 +9,7 @@ from typing import Any
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
 from isoscope.core.extras import missing_extras_as_user_errors
-from isoscope.core.named import Name, named
+from isoscope.core.names import Name, list_names
 from isoscope.core.study import studies
 from isoscope.engine.course import Course
 from isoscope.engine.executor import Engine
@@ -106,8 +106,8 @@ def _course(
     chosen = options_from({"taps": TAPS} | options)
     if chosen.channels is not None:
         raise IsoscopeError("channels belongs to a torch.nn.Module; models by name bring their own.")
-    found = open_suites(named(suites), steps, seeds)
-    given = Given(named(data), column, [suite.name for suite in found])
+    found = open_suites(list_names(suites), steps, seeds)
+    given = Given(list_names(data), column, [suite.name for suite in found])
     engine.check(given.specs)
     return Course(Run(out), chosen, given, delete=delete, progress=Progress(quiet=quiet), engine=engine), found
 
@@ -123,7 +123,7 @@ def audit(
     **options: Any,
 ) -> list[str]:
     """Load every checkpoint and measure none: what is wrong with the suites, one sentence each."""
-    found = open_suites(named(suites), steps, seeds)
+    found = open_suites(list_names(suites), steps, seeds)
     course = Course(Run(out), options_from(options), None, delete=delete, progress=Progress(quiet=quiet))
     course.go(found)
     return course.judge(found)

@@ -1,4 +1,4 @@
-"""`isoscope train`: the trainings of a suite one after the other, with a bar, and a picture of their losses."""
+"""`isoscope train`: the trainings of a suite, one after the other, with a progress bar and a curve of their losses."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from isoscope.core.counts import SEED, check_count
 from isoscope.core.errors import IsoscopeError
+from isoscope.core.option_limits import MAX_SEED, check_count
 from isoscope.engine.measure import limited_threads
 from isoscope.engine.progress import Progress
 from isoscope.models.suites.asked import Asked
 from isoscope.sources import open_source
-from isoscope.training.recipe import grid, recipe
+from isoscope.training.recipe import checkpoint_steps, find_recipe
 
 
 def run_training(
@@ -29,52 +29,59 @@ def run_training(
     quiet: bool = False,
     **choices: Any,
 ) -> Path:
-    """Train the seeds of a recipe that are not finished; the suite's folder."""
-    chosen, wanted = recipe(name).with_(**choices), Asked.parse(seeds, "--seeds").every()
-    chosen.check_room()
-    check_count("seeds", max(wanted), least=0, most=SEED)
-    at = Asked.parse(checkpoints, "--checkpoints").every() if checkpoints else grid(chosen.steps)
-    if at[-1] > chosen.steps:
-        raise IsoscopeError(f"--checkpoints asks for step {at[-1]}, and the training ends at {chosen.steps}; raise --steps.")
-    source = open_source(data, column, chosen.modality)
-    if source.modality != chosen.modality:
+    """Train the seeds of a recipe that are not finished, and return the folder of the suite."""
+    recipe, wanted = find_recipe(name).with_(**choices), Asked.parse(seeds, "--seeds").every()
+    recipe.check_room()
+    check_count("seeds", max(wanted), least=0, most=MAX_SEED)
+    steps = Asked.parse(checkpoints, "--checkpoints").every() if checkpoints else checkpoint_steps(recipe.steps)
+    if steps[-1] > recipe.steps:
+        raise IsoscopeError(f"--checkpoints asks for step {steps[-1]}, and the training ends at {recipe.steps}; raise --steps.")
+    source = open_source(data, column, recipe.modality)
+    if source.modality != recipe.modality:
         raise IsoscopeError(
-            f"{name} is trained on {chosen.modality}, and {data} holds {source.modality}; give --data with {chosen.modality}."
+            f"{name} is trained on {recipe.modality}, and {data} holds {source.modality}; give --data with {recipe.modality}."
         )
-    suite, progress = Path(out), Progress(quiet=quiet)
+    # torch is imported only after the checks, so that a mistake is reported at once.
     from isoscope.training.checkpoints import Checkpoints
-    from isoscope.training.data import data_for
+    from isoscope.training.data import load_data
     from isoscope.training.loop import DTYPES, train
 
     if dtype not in DTYPES:
         raise IsoscopeError(f"--dtype takes {' or '.join(DTYPES)}; got {dtype!r}.")
-    made = chosen.identity() | {"data": source.fingerprint, "checkpoints": at, "dtype": dtype}
+    suite, progress = Path(out), Progress(quiet=quiet)
+    identity = recipe.identity() | {"data": source.fingerprint, "checkpoints": steps, "dtype": dtype}
     with limited_threads(threads):
         with progress.bar(f"{name}: reading {source.name}", None, "items") as bar:
-            read = data_for(chosen, source, bar.advance)
+            items = load_data(recipe, source, bar.advance)
         for seed in wanted:
-            Checkpoints(suite, seed).claim(made)
+            Checkpoints(suite, seed).claim(identity)
             began = time.monotonic()
-            with progress.bar(f"{name}, seed {seed}", chosen.steps, "steps") as bar:
-                here = [0]
-
-                def step(done: int, loss: float, bar: Any = bar, here: list[int] = here) -> None:
-                    bar.advance(done - here[0], rate=f"loss {loss:.3f}")
-                    here[0] = done
-
-                losses = train(chosen, read, suite, seed, at, stop=stop, dtype=dtype, progress=step)
+            with progress.bar(f"{name}, seed {seed}", recipe.steps, "steps") as bar:
+                losses = train(recipe, items, suite, seed, steps, stop=stop, dtype=dtype, progress=_follow_steps(bar))
             if losses:
-                progress.note(f"{name}, seed {seed}: {_told(losses)}, {time.monotonic() - began:.0f} s")
+                progress.note(f"{name}, seed {seed}: {_describe_losses(losses)}, {time.monotonic() - began:.0f} s")
             else:
                 progress.note(f"{name}, seed {seed}: already trained.")
     return suite
 
 
-def _told(losses: list[tuple[int, float, float]]) -> str:
-    """The course of a loss in a line."""
-    step, loss, held = losses[-1]
-    course = sparkline([loss for _, loss, _ in losses])
-    return f"{course} loss {loss:.3f} after {step:,} steps" + (f", {held:.3f} on what was held out" if held == held else "")
+def _follow_steps(bar: Any) -> Any:
+    """A function that moves a bar to a step. A resumed training begins with a jump."""
+    shown = 0
+
+    def move(step: int, loss: float) -> None:
+        nonlocal shown
+        bar.advance(step - shown, rate=f"loss {loss:.3f}")
+        shown = step
+
+    return move
+
+
+def _describe_losses(losses: list[Any]) -> str:
+    """The curve of the losses and the last of them, in one line."""
+    step, loss, held_out = losses[-1]
+    curve = sparkline([entry.batch for entry in losses])
+    return f"{curve} loss {loss:.3f} after {step:,} steps" + (f", {held_out:.3f} on what was held out" if held_out == held_out else "")
 
 
 def sparkline(values: list[float], width: int = 24) -> str:
@@ -83,7 +90,8 @@ def sparkline(values: list[float], width: int = 24) -> str:
     >>> sparkline([4, 3, 2, 1, 1, 1, 1, 1], width=4)
     '█▂▁▁'
     """
-    parts = [values[i * len(values) // width : max((i + 1) * len(values) // width, i * len(values) // width + 1)] for i in range(width)]
+    n = len(values)
+    parts = [values[i * n // width : max((i + 1) * n // width, i * n // width + 1)] for i in range(width)]
     means = [sum(part) / len(part) for part in parts if part]
     low, high = min(means), max(means)
     return "".join("▁▂▃▄▅▆▇█"[round(7 * (mean - low) / ((high - low) or 1))] for mean in means)

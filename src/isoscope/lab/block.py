@@ -17,9 +17,9 @@ import pandas as pd
 import torch
 
 from isoscope.core.block import HISTOGRAM, KIND, TRAINED
-from isoscope.core.counts import DEEPEST, SEED, check_count
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.memory import check_room
+from isoscope.core.option_limits import MAX_BLOCKS, MAX_SEED, check_count
 from isoscope.core.student import margin
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.lab.networks import INITS, NORMS, Plain, Sizes, Subject, parse_variant
@@ -56,7 +56,7 @@ class Trial:
             raise IsoscopeError(f"--norms must be lengths, 0 or above; got {bad[0]:g}.")
         check_count("draws", self.draws)
         check_count("query_rows", self.query_rows)
-        check_count("seed", self.seed, least=0, most=SEED)
+        check_count("seed", self.seed, least=0, most=MAX_SEED)
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Network:
             raise IsoscopeError(f"--norm takes {', '.join(NORMS)}; got {self.norm!r}{nearest(self.norm, list(NORMS)) or '.'}")
         if not self.depths or min(self.depths) < 1:
             raise IsoscopeError(f"--depth counts blocks, from 1 on; got {min(self.depths, default=0)}.")
-        check_count("depth", max(self.depths), most=DEEPEST)
+        check_count("depth", max(self.depths), most=MAX_BLOCKS)
         parse_variant(self.variant)
 
     @property

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from isoscope.core.counts import check_count
 from isoscope.core.errors import IsoscopeError, nearest
+from isoscope.core.option_limits import check_count
 from isoscope.core.site import Site
 from isoscope.models.attention import Attended
 

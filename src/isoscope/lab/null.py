@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from isoscope.core.arrays import Floats
 from isoscope.core.student import LEVEL
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.statistics.chance import head_threshold, one_pair
 from isoscope.statistics.dimension import mle
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.neighbours import neighbours
 from isoscope.statistics.spectrum import isotropic_spectra
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isoscope.statistics.kernel import Floats
+from isoscope.core.arrays import Floats
 from isoscope.statistics.profile import bulge, humps, profile
 from isoscope.statistics.spectrum import top_part_linear
 

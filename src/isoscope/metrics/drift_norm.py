@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from isoscope.core.arrays import Floats
 from isoscope.core.number import POPULATION, Number
 from isoscope.statistics.chance import clipped_square
 from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.metric import metric
 
 
@@ -38,4 +38,4 @@ def drift_norm(cloud: Cloud) -> Number:
     low, high = cloud.grouped(lambda t: t.squared_mean, bounds=(0.0, np.inf), transform=_root)
     chance = (float(t.norm2) / n * (2 / (d * pairs)) ** 0.5) ** 0.5
     mean, sd = clipped_square(d, 0.5)
-    return Number(float(_root(t.squared_mean)), n=n, d=d, low=low, high=high, null=mean * chance, null_sd=sd * chance).times(cloud.unit)
+    return Number(float(_root(t.squared_mean)), n=n, d=d, low=low, high=high, null=mean * chance, null_sd=sd * chance).scaled_by(cloud.unit)

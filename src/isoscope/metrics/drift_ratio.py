@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from isoscope.core.arrays import Floats
 from isoscope.core.number import POPULATION, Number
 from isoscope.statistics.chance import clipped_square
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.groups import Totals
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.metric import metric
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from isoscope.core.arrays import Floats
 from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.attention_cloud import AttentionCloud
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.metric import metric
 
 

@@ -19,4 +19,4 @@ def mean_norm(cloud: Cloud) -> Number:
     3.0
     """
     low, high = cloud.grouped(lambda t: np.asarray(t.norm / t.n), bounds=(0.0, np.inf))
-    return Number(cloud.moments.norm / cloud.n, n=cloud.n, d=cloud.d, low=low, high=high).times(cloud.unit)
+    return Number(cloud.moments.norm / cloud.n, n=cloud.n, d=cloud.d, low=low, high=high).scaled_by(cloud.unit)

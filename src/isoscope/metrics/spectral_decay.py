@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from isoscope.core.arrays import Floats
 from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.metric import metric
 
 FIRST, LAST = 4, 100

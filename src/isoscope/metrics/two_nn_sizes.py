@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from isoscope.core.arrays import Floats
 from isoscope.core.errors import IsoscopeError
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.dimension import FACCO, FEWEST, rows, shared_error
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.metric import Curve, series
 from isoscope.statistics.neighbours import Neighbours, neighbours
 from isoscope.statistics.resampled_neighbours import among

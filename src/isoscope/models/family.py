@@ -10,7 +10,7 @@ from torch import nn
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.registry import Registry
-from isoscope.core.source import read_by
+from isoscope.core.source import source_modality
 from isoscope.models.piece import Reader
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Family:
     @property
     def source(self) -> str:
         """The modality of the sources it reads."""
-        return read_by(self.modality)
+        return source_modality(self.modality)
 
 
 families: Registry[Family] = Registry(Family, "family", "isoscope.models.families")

@@ -9,7 +9,7 @@ from pathlib import Path
 from isoscope.core.bounded import read_json
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.group import UNTRAINED
-from isoscope.core.named import at_home
+from isoscope.core.names import expand_home
 from isoscope.models.beside import whole_file, whole_folder
 from isoscope.models.formats.sentence_transformers import transformer_folder
 from isoscope.models.formats.weights import weights_in
@@ -55,7 +55,7 @@ def resolve(spec: str, *, seed: int = 0) -> ModelReference:
     bare = spec.removeprefix(UNTRAINED)
     if not bare:
         raise IsoscopeError("A model is a folder, a .gguf file or a hub id such as org/name@revision; its name is empty.")
-    path, hub = at_home(bare), HubName.parse(bare)
+    path, hub = expand_home(bare), HubName.parse(bare)
     file, commit = None, None
     if path.is_dir():
         name = path.resolve().name

@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from isoscope.core.errors import IsoscopeError, nearest
-from isoscope.core.named import at_home
+from isoscope.core.names import expand_home
 from isoscope.models.suites.asked import Asked
 from isoscope.models.suites.folder import members_in, members_of, name_of
 from isoscope.models.suites.names import Member, Pattern
@@ -89,7 +89,7 @@ def _found(spec: str, steps: Asked | None, seeds: Asked | None) -> tuple[str, li
     """The suite's name and every checkpoint that is there, or that the hub may have."""
     if spec.partition(":")[0] == EMBEDDED:
         return _in_folder(_embedded(spec.partition(":")[2]))
-    path = at_home(spec)
+    path = expand_home(spec)
     if path.is_dir():
         return _in_folder(path)
     if "{" not in spec:

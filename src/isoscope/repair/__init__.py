@@ -1,29 +1,23 @@
-"""Repair a cloud: centring, all-but-the-top, whitening, standardising, as scikit-learn transformers fitted from statistics.
+"""Repair a cloud: centring, all-but-the-top, whitening and standardising, as scikit-learn transformers fitted from statistics.
 
-Each is the map x ↦ (x − x̄)A, a `LinearRepair`. Fit it to a matrix, to moments (those of merged shards too) or to a layer of a finished
-run. `CentreClusters` has such a map a cluster, and is fitted to points or to a sample; moments do not know of clusters.
+Each is a map x ↦ (x − x̄)A, a `LinearRepair`. Fit it to a matrix, to moments (also those of merged shards) or to a layer of a finished
+run. `CentreClusters` has one such map per cluster and is fitted to points or to a sample: moments do not tell clusters apart.
 """
 
 from __future__ import annotations
 
 from isoscope.core.extras import missing_extras_as_user_errors
-from isoscope.repair.errors import RepairError
 
 with missing_extras_as_user_errors("isoscope.repair"):
     import sklearn
 
-from isoscope.repair.all_but_the_top import AllButTheTop
-from isoscope.repair.centre import Centre
+from isoscope.repair.base import HasStatistics, Precision, Repair
 from isoscope.repair.centre_clusters import CentreClusters
-from isoscope.repair.directions import Precision
-from isoscope.repair.layer import HasStatistics
-from isoscope.repair.linear_repair import InvertibleRepair, LinearRepair
-from isoscope.repair.standardise import Standardise
-from isoscope.repair.transformer import Repair
-from isoscope.repair.whiten import Whiten
+from isoscope.repair.errors import RepairError
+from isoscope.repair.linear import AllButTheTop, Centre, InvertibleRepair, LinearRepair, Standardise, Whiten
 
 load = Repair.load
-"""`load(path)`: the fitted transformer that `save(path)` wrote, whichever of them it is."""
+"""`load(path)`: the fitted transformer that `save(path)` wrote, whatever its class."""
 
 __all__ = [
     "AllButTheTop",

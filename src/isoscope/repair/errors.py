@@ -1,4 +1,4 @@
-"""What repair says when it cannot go on."""
+"""Errors of a repair, worded as scikit-learn words its own."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from isoscope.core.errors import IsoscopeError
 
 
 class RepairError(IsoscopeError, ValueError):
-    """A mistake that the user can mend; a ValueError too, which is what scikit-learn's pipelines and searches expect."""
+    """An error the user can fix. It is a ValueError too, which scikit-learn's pipelines and searches expect."""
 
 
 def parameter_error(name: str, expected: str, got: object) -> RepairError:
-    """An error in scikit-learn's words.
+    """The error for a parameter with a wrong value.
 
     >>> str(parameter_error("k", "an int of at least 0", -1))
     "The 'k' parameter must be an int of at least 0. Got -1 instead."

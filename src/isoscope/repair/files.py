@@ -1,47 +1,52 @@
-"""A fitted repair on disk: one safetensors file, its arrays and, as metadata, what it is."""
+"""The file of a fitted repair: one safetensors file with its arrays, and its class and parameters as metadata."""
 
 from __future__ import annotations
 
-import inspect
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from isoscope.core.bounded import parse_json
-from isoscope.core.temporary import temporary_for
+from isoscope.core.temporary import temporary_path
 from isoscope.core.version import __version__
 from isoscope.repair.errors import RepairError
 
-if TYPE_CHECKING:
-    from isoscope.repair.transformer import Repair
-
-R = TypeVar("R", bound="Repair")
 FORMAT = "isoscope.repair/1"
-AXES = {"mean_": (1,), "scale_": (1,), "variances_": (1,), "ridge_": (0,), "components_": (2, 3)}
-"""How many axes an array may have; those of the others are two."""
 
 
-def write(fitted: Repair, path: Path) -> None:
-    """Write under another name and rename: the file is there whole or not at all."""
+@dataclass(frozen=True)
+class SavedRepair:
+    """The content of a file. Nothing in it is checked but its types: a file may come from anywhere."""
+
+    class_name: str
+    parameters: dict[str, Any]
+    n: int
+    d: int
+    feature_names: list[str] | None
+    arrays: dict[str, np.ndarray]
+
+
+def write_repair(path: Path, repair: SavedRepair) -> None:
+    """Write the file under a temporary name and rename it, so that it is complete or absent."""
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     metadata = {
         "format": FORMAT,
-        "class": type(fitted).__name__,
-        "parameters": json.dumps(fitted.get_params(deep=False), default=_plain),
+        "class": repair.class_name,
+        "parameters": json.dumps(repair.parameters, default=np.generic.item),
         "isoscope": __version__,
-        "n": str(fitted.n_samples_seen_),
-        "d": str(fitted.n_features_in_),
+        "n": str(repair.n),
+        "d": str(repair.d),
     }
-    if hasattr(fitted, "feature_names_in_"):
-        metadata["feature_names"] = json.dumps(list(fitted.feature_names_in_))
-    arrays = {name: np.array(getattr(fitted, name), order="C") for name in fitted._arrays}
-    temporary = temporary_for(path)
+    if repair.feature_names is not None:
+        metadata["feature_names"] = json.dumps(repair.feature_names)
+    temporary = temporary_path(path)
     try:
-        save_file(arrays, temporary, metadata=metadata)
+        save_file(repair.arrays, temporary, metadata=metadata)
         temporary.replace(path)
     except (OSError, SafetensorError) as error:
         raise RepairError(f"Cannot write {path}: {error}.") from error
@@ -49,15 +54,8 @@ def write(fitted: Repair, path: Path) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _plain(value: Any) -> Any:
-    """A parameter that came from numpy, as JSON knows it."""
-    if isinstance(value, np.generic):
-        return value.item()
-    raise RepairError(f"A parameter of the type {type(value).__name__} cannot be written to a file.")
-
-
-def read(cls: type[R], path: Path) -> R:
-    """The fitted transformer in a file, which must be a `cls`."""
+def read_repair(path: Path) -> SavedRepair:
+    """The content of a file that `write_repair` wrote."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -66,45 +64,28 @@ def read(cls: type[R], path: Path) -> R:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except FileNotFoundError:
         raise RepairError(f"There is no file {path}.") from None
-    except (OSError, SafetensorError, ValueError, OverflowError, MemoryError) as error:  # numpy has limits of its own
+    except (OSError, SafetensorError, ValueError, OverflowError, MemoryError) as error:  # the last three: shapes too large for numpy
         raise RepairError(f"{path} is not a repair that isoscope saved ({error}).") from None
     if metadata.get("format") != FORMAT:
         raise RepairError(f"{path} is not a repair that isoscope saved: its metadata do not say {FORMAT}.")
-    known = {kind.__name__: kind for kind in _kinds(cls) if not inspect.isabstract(kind)}
-    if metadata.get("class") not in known:
-        raise RepairError(f"{path} holds {metadata.get('class')}, not {cls.__name__}; isoscope.repair.load reads any repair.")
     try:
-        return _fitted(known[metadata["class"]], metadata, arrays)
-    except (ValueError, IndexError) as error:  # the latter where arrays do not fit each other
-        raise RepairError(f"{path} is damaged ({str(error).rstrip('.')}); fit and save it again.") from error
+        return _parse(metadata, arrays)
+    except ValueError as error:
+        raise damaged_file(path, error) from error
 
 
-def _fitted(kind: type[R], metadata: dict[str, str], arrays: dict[str, np.ndarray]) -> R:
-    """The transformer that a file describes; a ValueError where it describes none."""
-    if absent := [name for name in ("parameters", "n", "d") if name not in metadata]:
+def _parse(metadata: dict[str, str], arrays: dict[str, np.ndarray]) -> SavedRepair:
+    if absent := [name for name in ("class", "parameters", "n", "d") if name not in metadata]:
         raise ValueError(f"it lacks {absent[0]}")
     parameters, n, d = parse_json(metadata["parameters"]), int(metadata["n"]), int(metadata["d"])
-    if not isinstance(parameters, dict) or set(parameters) - set(kind._get_param_names()):
+    if not isinstance(parameters, dict):
         raise ValueError(f"its parameters are {parameters!r:.60}")
-    fitted = kind(**parameters)
-    fitted._check_parameters(d)
-    fitted.n_samples_seen_, fitted.n_features_in_ = n, d
-    for name in kind._arrays:
-        array = arrays.get(name)
-        if array is None or array.dtype.kind != "f" or array.ndim not in AXES.get(name, (2,)):
-            raise ValueError(f"it has no {name}, or none of numbers in its form")
-        setattr(fitted, name, array)
-    if fitted.mean_.shape != (d,):
-        raise ValueError(f"its mean has {len(fitted.mean_)} dimensions, and it is of {d}")
-    if "feature_names" in metadata:
-        names = parse_json(metadata["feature_names"])
-        if not isinstance(names, list) or len(names) != d or not all(isinstance(name, str) for name in names):
-            raise ValueError("its names of features are not those of its dimensions")
-        fitted.feature_names_in_ = np.array(names, dtype=object)
-    if fitted._map()(np.zeros((1, d)) - fitted.mean_).shape[1] != fitted._n_features_out:
-        raise ValueError("its arrays do not fit each other")
-    return fitted
+    names = parse_json(metadata["feature_names"]) if "feature_names" in metadata else None
+    if names is not None and not (isinstance(names, list) and len(names) == d and all(isinstance(name, str) for name in names)):
+        raise ValueError(f"its feature names are not {d} strings")
+    return SavedRepair(metadata["class"], parameters, n, d, names, arrays)
 
 
-def _kinds(cls: type[R]) -> list[type[R]]:
-    return [cls, *(kind for below in cls.__subclasses__() for kind in _kinds(below))]
+def damaged_file(path: Path, error: Exception) -> RepairError:
+    """The error for a file whose content is inconsistent."""
+    return RepairError(f"{path} is damaged ({str(error).rstrip('.')}); fit and save it again.")

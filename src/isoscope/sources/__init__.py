@@ -1,4 +1,4 @@
-"""Where items come from: one file a kind of source. A source is streamed, can be read again, and knows its fingerprint."""
+"""Sources of items: one file per kind of source. A source is streamed, can be read again, and has a fingerprint."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from pathlib import Path
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.registry import Registry
-from isoscope.core.source import ENDINGS, Source, SourceKind, matching
+from isoscope.core.source import Source, SourceKind
+from isoscope.sources._item_files import ENDINGS, match_files
 
 sources: Registry[SourceKind] = Registry(SourceKind, "kind of source", __name__)
-"""Every kind of source, by the name of its file."""
+"""Every kind of source, by name."""
 
 
 def open_source(spec: str, column: str | None = None, modality: str = "text") -> Source:
-    """The source that `spec` names: the first kind that takes it opens it.
+    """Open the source that `spec` names, with the first kind that accepts it.
 
-    The modality (text, speech or images) says what is meant where the spec alone does not: `embedded`, `hf:…`, a folder, a pattern
-    whose files are of several kinds. A file is opened as what it is, whatever the modality.
+    The modality (text, speech or images) decides if the spec alone does not: `embedded`, `hf:…`, a folder, or a pattern whose files
+    have several modalities. A single file is opened by its ending, whatever the modality.
 
     >>> open_source("embedded").modality
     'text'
@@ -32,18 +33,22 @@ def open_source(spec: str, column: str | None = None, modality: str = "text") ->
         source = kind.open(spec, column, modality)
         if source is not None:
             return source
-    if Path(spec).is_dir():
-        problem = f"The folder {spec} holds no file that a source can read as {modality}{instead(glob.escape(spec) + '/**/*')}"
-    elif Path(spec).exists():
-        problem = f"No source reads {spec}, a file that ends in {Path(spec).suffix or 'no suffix'!r}"
-    elif any(mark in spec for mark in "*?["):
-        problem = f"The pattern {spec} matches no file that a source can read as {modality}{instead(spec)}"
-    else:
-        problem = f"There is no file or folder called {spec!r}"
-    raise IsoscopeError(f"{problem}; a source of {modality} is {accepted}.")
+    raise IsoscopeError(f"{_explain_failure(spec, modality)}; a source of {modality} is {accepted}.")
 
 
-def instead(pattern: str) -> str:
-    """The endings of what a pattern matches, for one who looked for something else."""
-    found = Counter(path.suffix.lower() or "no suffix" for path in matching(pattern)).most_common(3)
-    return f" (it has {', '.join(f'{count} of {ending}' for ending, count in found)})" if found else ""
+def _explain_failure(spec: str, modality: str) -> str:
+    """Why no kind of source accepts `spec`."""
+    path = Path(spec)
+    if path.is_dir():
+        return f"The folder {spec} holds no file that a source can read as {modality}{_count_endings(glob.escape(spec) + '/**/*')}"
+    if path.exists():
+        return f"No source reads {spec}, a file that ends in {path.suffix or 'no suffix'!r}"
+    if any(mark in spec for mark in "*?["):
+        return f"The pattern {spec} matches no file that a source can read as {modality}{_count_endings(spec)}"
+    return f"There is no file or folder called {spec!r}"
+
+
+def _count_endings(pattern: str) -> str:
+    """The endings of the files that a pattern matches, in parentheses."""
+    endings = Counter(path.suffix.lower() or "no suffix" for path in match_files(pattern)).most_common(3)
+    return f" (it has {', '.join(f'{count} of {ending}' for ending, count in endings)})" if endings else ""

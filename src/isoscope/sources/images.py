@@ -1,4 +1,4 @@
-"""Images: the embedded photographs, and files of images, also in a folder a class as ImageNet has them."""
+"""Images: the embedded photographs, and image files, also in one folder per class as in ImageNet."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from isoscope.core.errors import IsoscopeError
+from isoscope.core.errors import IsoscopeError, first_line
 from isoscope.core.extras import import_optional
-from isoscope.core.source import FileItems, SourceKind, open_files
+from isoscope.sources._item_files import file_items_kind
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-ODD = (TypeError, LookupError, ArithmeticError, AttributeError, struct.error, RuntimeError, AssertionError, MemoryError)
-"""What Pillow's parsers in Python also raise where a file is garbled."""
+GARBLED = (TypeError, LookupError, ArithmeticError, AttributeError, struct.error, RuntimeError, AssertionError, MemoryError)
+"""Exceptions that Pillow's parsers, which are written in Python, also raise for a garbled file."""
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")
-"""What is read, whatever a file is called: among Pillow's other formats is one that starts another program."""
-EMBEDDED = Path(__file__).parent / "data" / "images"
+"""The formats that are read, whatever a file is called. One of Pillow's other formats starts an external program."""
 
 
 def read_image(file: BinaryIO, shown: str) -> Image:
@@ -29,41 +28,36 @@ def read_image(file: BinaryIO, shown: str) -> Image:
     upright = import_optional("PIL.ImageOps", shown).exif_transpose
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of odd metadata
+            warnings.simplefilter("ignore")  # about odd metadata
             warnings.simplefilter("error", pil.DecompressionBombWarning)
             with pil.open(file, formats=FORMATS) as image:
-                return rgb(upright(image), shown)
+                return to_rgb(upright(image), shown)
     except (pil.DecompressionBombError, pil.DecompressionBombWarning) as error:
         most = f"{pil.MAX_IMAGE_PIXELS:,}"
         raise IsoscopeError(f"{shown} has more than {most} pixels, which is refused as a decompression bomb; make it smaller.") from error
     except pil.UnidentifiedImageError as error:
-        raise IsoscopeError(f"{shown} is not an image that can be read, or is damaged; write it anew or leave it out.") from error
-    except (OSError, SyntaxError, ValueError, EOFError, *ODD) as error:  # what Pillow's formats raise for cut and garbled files
-        reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
-        raise IsoscopeError(f"{shown} is damaged or cut short ({reason}); write it anew or leave it out.") from error
+        raise IsoscopeError(f"{shown} is not an image that can be read, or is damaged; write it again or leave it out.") from error
+    except (OSError, SyntaxError, ValueError, EOFError, *GARBLED) as error:
+        raise IsoscopeError(f"{shown} is damaged or cut short ({first_line(error)}); write it again or leave it out.") from error
 
 
-def rgb(image: Image, shown: str) -> Image:
-    """An image in RGB: 16 bits scaled to 8, what is transparent shown on white."""
+def to_rgb(image: Image, shown: str) -> Image:
+    """An image in RGB: 16 bits are scaled to 8, and transparent parts are shown on white."""
     import PIL.Image
 
     if image.mode.startswith("I"):
         values = np.asarray(image)
         if values.min() < 0 or values.max() > 0xFFFF:
-            raise IsoscopeError(f"{shown} holds 32-bit values, whose scale is not known; write it anew with 8 or 16 bits.")
+            raise IsoscopeError(f"{shown} holds 32-bit values, whose scale is not known; write it again with 8 or 16 bits.")
+        # 65535 = 257 · 255, so this rounds to the nearest of 256 levels.
         image = PIL.Image.fromarray(((values.astype(np.uint32) + 128) // 257).astype(np.uint8))
     elif image.mode == "F":
-        raise IsoscopeError(f"{shown} holds floating-point values, whose scale is not known; write it anew with 8 or 16 bits.")
+        raise IsoscopeError(f"{shown} holds floating-point values, whose scale is not known; write it again with 8 or 16 bits.")
     if image.has_transparency_data:
         image = image.convert("RGBA")
         return PIL.Image.alpha_composite(PIL.Image.new("RGBA", image.size, "white"), image).convert("RGB")
     return image.convert("RGB")
 
 
-def open_images(spec: str, column: str | None, modality: str) -> FileItems | None:
-    """The images that `spec` means, or None; the first is read at once, so that a mistake is told before a model is loaded."""
-    return open_files(spec, "images", modality, EMBEDDED, read_image)
-
-
 ACCEPTS = "`embedded`, a .png, .jpg, .webp, .bmp, .gif or .tif file, a folder (with one below for each class, or not) or pattern of them"
-images = SourceKind("images", "images", ACCEPTS, open_images)
+images = file_items_kind("images", ACCEPTS, Path(__file__).parent / "data" / "images", read_image)

@@ -1,4 +1,4 @@
-"""Speech: the embedded clips, and files of sound, one clip each, at the rate they were recorded at."""
+"""Speech: the embedded clips, and sound files, one clip each, at the rate of the recording; and its mel frames."""
 
 from __future__ import annotations
 
@@ -13,83 +13,80 @@ import numpy as np
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.extras import import_optional
-from isoscope.core.source import Clip, FileItems, SourceKind, open_files
+from isoscope.core.source import Clip
+from isoscope.sources._item_files import file_items_kind
 
-EMBEDDED = Path(__file__).parent / "data" / "speech"
 BLOCK = 1 << 16
-"""Frames that are decoded at a time; only their mean over the channels is kept."""
-
-OVERSHOOT = 2.0
-"""Lossy codecs leave [-1, 1] by a little, which is clipped; samples beyond this are in another unit."""
+"""Samples, over all channels, that are decoded at a time. Only their mean over the channels is kept."""
+MAX_AMPLITUDE = 2.0
+"""Lossy codecs exceed [-1, 1] a little, which is clipped. Samples beyond this value must be in another unit."""
+MAX_SAMPLES = 1 << 28
+"""Samples of a clip over all channels: 93 minutes at 48 kHz. FLAC stores silence in a thousandth of its decoded size."""
+RATES = (1_000, 768_000)
+"""Plausible samples per second. A clip at 1 Hz would grow 16,000 times when it is resampled."""
+UNKNOWN_SIZE = 0x7FFF0000
+"""Programs that do not know the size of a .wav write a number from here on into its header."""
 
 FRAME_RATE, HOP, WINDOW, SIZE = 16_000, 160, 400, 512
-"""Of mel frames: samples a second, between two of them, in one, and in its transform."""
+"""Of mel frames: samples per second, samples from one frame to the next, samples in a frame, and length of its Fourier transform."""
 QUIET = 1e-6
-"""Energy is counted from here."""
-
-LONGEST = 1 << 28
-"""Samples of a clip, all channels together: 93 minutes at 48 kHz. Silence in FLAC takes a thousandth of what it unfolds to."""
-RATES = (1_000, 768_000)
-"""Samples a second that are believed; a clip of 1 Hz would grow 16,000 times when it is resampled."""
-
-UNKNOWN_SIZE = 0x7FFF0000
-"""From here on the size in a .wav's header is what programs write that do not know it."""
+"""Energy added before the logarithm, so that silence has a finite one."""
 
 
 def read_clip(file: BinaryIO, shown: str) -> Clip:
     """One clip as float32 and mono (the mean of its channels), not resampled; errors call it `shown`."""
     soundfile = import_optional("soundfile", shown)
-    check_size(file, shown)
+    check_wav_size(file, shown)
     try:
         with soundfile.SoundFile(file) as sound:
-            rate, frames, guessed = sound.samplerate, sound.frames, sound.format == "MP3"
+            rate, frames, estimated = sound.samplerate, sound.frames, sound.format == "MP3"
             if not RATES[0] <= rate <= RATES[1]:
-                raise IsoscopeError(f"{shown} has {rate} samples a second, and {RATES[0]:,} to {RATES[1]:,} are read; write it anew.")
-            samples = np.concatenate([np.empty(0, np.float32), *mono(sound, shown)])
+                raise IsoscopeError(f"{shown} has {rate} samples a second, and {RATES[0]:,} to {RATES[1]:,} are read; write it again.")
+            samples = np.concatenate([np.empty(0, np.float32), *mono_blocks(sound, shown)])
     except (soundfile.SoundFileError, ValueError, OverflowError) as error:
         reason = str(error).rpartition(": ")[2].strip().rstrip(".")
-        raise IsoscopeError(f"{shown} is not a readable sound file, or is damaged ({reason}); write it anew or leave it out.") from error
-    if len(samples) < frames * (0.9 if guessed else 1):
-        raise IsoscopeError(f"{shown} is cut short: it holds {len(samples)} of {frames} frames; write it anew or leave it out.")
+        raise IsoscopeError(f"{shown} is not a readable sound file, or is damaged ({reason}); write it again or leave it out.") from error
+    if len(samples) < frames * (0.9 if estimated else 1):  # the header of an MP3 only estimates its length
+        raise IsoscopeError(f"{shown} is cut short: it holds {len(samples)} of {frames} frames; write it again or leave it out.")
     check_samples(samples, shown)
     return Clip(np.clip(samples, -1, 1, out=samples), rate)
 
 
-def mono(sound: Any, shown: str) -> Iterator[np.ndarray]:
-    """The mean over the channels, block after block; integers come scaled to [-1, 1]."""
-    seen = 0
+def mono_blocks(sound: Any, shown: str) -> Iterator[np.ndarray]:
+    """The mean over the channels, block by block. Integers come scaled to [-1, 1]."""
+    count = 0
     while len(block := sound.read(max(1, BLOCK // sound.channels), dtype="float32", always_2d=True)):
-        seen += block.size
-        if seen > LONGEST:
-            raise IsoscopeError(f"{shown} has more than {LONGEST:,} samples and is refused; cut it into shorter clips.")
+        count += block.size
+        if count > MAX_SAMPLES:
+            raise IsoscopeError(f"{shown} has more than {MAX_SAMPLES:,} samples and is refused; cut it into shorter clips.")
         yield block.mean(axis=1)
 
 
-def check_size(file: BinaryIO, shown: str) -> None:
-    """Refuse a .wav with fewer bytes than its header says, of which the decoder would return the beginning without a word."""
+def check_wav_size(file: BinaryIO, shown: str) -> None:
+    """Refuse a .wav with fewer bytes than its header states: the decoder would silently return its beginning."""
     head, size = file.read(8), file.seek(0, os.SEEK_END)
     file.seek(0)
     stated = int.from_bytes(head[4:], "little") + 8
     if head[:4] == b"RIFF" and size < stated < UNKNOWN_SIZE:
-        raise IsoscopeError(f"{shown} is cut short: it holds {size} of {stated} bytes; write it anew or leave it out.")
+        raise IsoscopeError(f"{shown} is cut short: it holds {size} of {stated} bytes; write it again or leave it out.")
 
 
 def check_samples(samples: np.ndarray, shown: str) -> None:
-    """Refuse a clip of nothing, of what is no number, or in a unit that is not known."""
+    """Refuse a clip without samples, with NaN or infinity, or in an unknown unit."""
     if not len(samples):
         raise IsoscopeError(f"{shown} holds no samples: a clip must last at least one; leave it out.")
-    strange = len(samples) - int(np.isfinite(samples).sum())
-    if strange:
-        raise IsoscopeError(f"{shown} holds {strange} samples that are NaN or infinite, of {len(samples)}; mend it or leave it out.")
+    nonfinite = len(samples) - int(np.isfinite(samples).sum())
+    if nonfinite:
+        raise IsoscopeError(f"{shown} holds {nonfinite} samples that are NaN or infinite, of {len(samples)}; correct it or leave it out.")
     peak = float(np.abs(samples).max())
-    if peak > OVERSHOOT:
-        raise IsoscopeError(f"{shown} holds samples up to {peak:.4g}, and samples must lie in [-1, 1]; scale it and write it anew.")
+    if peak > MAX_AMPLITUDE:
+        raise IsoscopeError(f"{shown} holds samples up to {peak:.4g}, and samples must lie in [-1, 1]; scale it and write it again.")
 
 
-def resampled(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
-    """The clip at another rate: a polyphase low-pass filter, so that nothing above the new half rate folds back below it.
+def resample(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
+    """The clip at another rate, by a polyphase low-pass filter: nothing above half the new rate folds back below it.
 
-    >>> len(resampled(np.zeros(44_100, np.float32), 44_100, 16_000))
+    >>> len(resample(np.zeros(44_100, np.float32), 44_100, 16_000))
     16000
     """
     if rate == wanted:
@@ -100,21 +97,21 @@ def resampled(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
     return np.asarray(resample_poly(samples, wanted // shared, rate // shared), np.float32)
 
 
-def frames(wave: np.ndarray, bands: int = 40) -> np.ndarray:
-    """(n, bands) float32 of a wave at `FRAME_RATE`: logarithms of the energy in bands of the mel scale, a frame each 10 ms.
+def mel_frames(wave: np.ndarray, bands: int = 40) -> np.ndarray:
+    """(n, bands) float32: the log energy in bands of the mel scale, one frame per 10 ms of a wave at `FRAME_RATE`.
 
-    >>> frames(np.zeros(16_000, np.float32)).shape
+    >>> mel_frames(np.zeros(16_000, np.float32)).shape
     (98, 40)
     """
     if len(wave) < WINDOW:
         return np.empty((0, bands), np.float32)
-    cut = np.lib.stride_tricks.sliding_window_view(wave.astype(np.float64), WINDOW)[::HOP]
-    power = np.abs(np.fft.rfft(cut * np.hanning(WINDOW), SIZE)) ** 2
-    return np.asarray(np.log(power @ filters(bands).T + QUIET), np.float32)
+    windows = np.lib.stride_tricks.sliding_window_view(wave.astype(np.float64), WINDOW)[::HOP]
+    power = np.abs(np.fft.rfft(windows * np.hanning(WINDOW), SIZE)) ** 2
+    return np.asarray(np.log(power @ mel_filters(bands).T + QUIET), np.float32)
 
 
 @lru_cache(maxsize=4)
-def filters(bands: int) -> np.ndarray:
+def mel_filters(bands: int) -> np.ndarray:
     """(bands, SIZE/2 + 1) triangles, evenly spaced on the mel scale from 20 Hz to half the rate."""
     low, high = (2595 * np.log10(1 + hertz / 700) for hertz in (20, FRAME_RATE / 2))
     edges = 700 * (10 ** (np.linspace(low, high, bands + 2) / 2595) - 1)
@@ -123,10 +120,5 @@ def filters(bands: int) -> np.ndarray:
     return np.maximum(0, np.minimum((hertz - left) / (middle - left), (right - hertz) / (right - middle)))
 
 
-def open_speech(spec: str, column: str | None, modality: str) -> FileItems | None:
-    """The clips that `spec` means, or None; the first is read at once, so that a mistake is told before a model is loaded."""
-    return open_files(spec, "speech", modality, EMBEDDED, read_clip)
-
-
 ACCEPTS = "`embedded`, a .wav, .flac, .ogg or .mp3 file, a folder or pattern of them"
-speech = SourceKind("speech", "speech", ACCEPTS, open_speech)
+speech = file_items_kind("speech", ACCEPTS, Path(__file__).parent / "data" / "speech", read_clip)

@@ -16,14 +16,15 @@ from typing import Any
 
 from isoscope.core.bounded import parse_json
 from isoscope.core.errors import IsoscopeError, nearest
-from isoscope.core.parquet import opened
-from isoscope.core.source import Item, SourceKind, find, fingerprint_of, relative, short_name
+from isoscope.core.source import Item, SourceKind
+from isoscope.sources._item_files import find_files, hash_files, relative_names, short_name
+from isoscope.sources._parquet_errors import open_parquet_file
 
 EMBEDDED = Path(__file__).parent / "data" / "text.jsonl"
-LONGEST = 1 << 27
-"""Bytes of a line, a paragraph or a row beyond which a text is refused; all of text8 is one line of 100,000,000."""
-LONGEST_ROW = 1 << 25
-"""Bytes of a line of JSON, which as Python objects may take twenty times as much."""
+MAX_TEXT = 1 << 27
+"""Bytes of a line, or characters of a paragraph or row, beyond which a text is refused. All of text8 is one line of 100,000,000."""
+MAX_JSON_LINE = 1 << 25
+"""Bytes of a line of JSON, which may take twenty times as much memory as Python objects."""
 BATCH = 64
 """Rows of Parquet that are decoded at a time: a document may be long."""
 
@@ -31,54 +32,55 @@ BATCH = 64
 class TextSource:
     """Documents from files, one after the other.
 
-    Files are streamed: memory holds one paragraph, one row or one batch of rows of one column. Ids name a file by its path below
-    the folder that all files share, so that they, and with them the sample drawn by their hashes, are the same on every machine.
+    Files are streamed: memory holds one paragraph, one row, or one batch of rows of one column. An id names a file by its path below
+    the folder that all files share, so that ids, and the sample that is drawn by their hashes, are the same on every machine.
     """
 
     modality = "text"
 
     def __init__(self, name: str, files: Sequence[Path], column: str | None = None, labels: Sequence[str] | None = None) -> None:
         self.name, self.files, self.column = name, list(files), column
-        self.labels = list(labels) if labels else relative(self.files)
+        self.labels = list(labels) if labels else relative_names(self.files)
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over the files' relative names (items are named by them), sizes and bytes in order, and over the column."""
-        rows = any(path.suffix.lower() != ".txt" for path in self.files)
-        return fingerprint_of(self.files, self.labels, f"column {self.column or 'text'}\n" if rows else "")
+        """SHA-256 over the relative names, sizes and bytes of the files in order, and over the column of files with rows."""
+        has_rows = any(path.suffix.lower() != ".txt" for path in self.files)
+        return hash_files(self.files, self.labels, f"column {self.column or 'text'}\n" if has_rows else "")
 
     def items(self) -> Iterator[Item]:
         """Every paragraph and every row that holds text, file after file."""
-        found = False
+        is_empty = True
         for path, label in zip(self.files, self.labels, strict=True):
-            for ordinal, text in read(path, self.column, str(path) if label != "stdin" else "Standard input"):
-                found = True
+            for ordinal, text in read_texts(path, self.column, str(path) if label != "stdin" else "Standard input"):
+                is_empty = False
                 yield Item(f"{label}#{ordinal}", text)
-        if not found:
-            which = self.labels[0] if len(self.files) == 1 else f"{self.name} ({len(self.files)} files)"
-            raise IsoscopeError(f"{which} holds no text: it is empty or has only white space; give a source with at least one document.")
+        if is_empty:
+            name = self.labels[0] if len(self.files) == 1 else f"{self.name} ({len(self.files)} files)"
+            raise IsoscopeError(f"{name} holds no text: it is empty or has only white space; give a source with at least one document.")
 
 
 class EmbeddedText(TextSource):
-    """The corpus that comes with isoscope, whose rows carry ids of their own."""
+    """The corpus that comes with isoscope. Its rows have ids of their own."""
 
     def items(self) -> Iterator[Item]:
-        """Every document, the works interleaved, so that a prefix is already a fair mixture of them."""
+        """Every document. The works are interleaved, so that any prefix is a fair mixture of them."""
         with EMBEDDED.open(encoding="utf-8") as file:
             for line in file:
                 row = json.loads(line)
                 yield Item(row["id"], row["text"])
 
 
-def read(path: Path, column: str | None, shown: str) -> Iterator[tuple[int, str]]:
-    """The ordinals and texts of one file, which errors call `shown`."""
-    if path.suffix.lower() == ".txt":
-        return paragraphs(path, shown)
-    return (json_rows if path.suffix.lower() == ".jsonl" else parquet_rows)(path, column, shown)
+def read_texts(path: Path, column: str | None, shown: str) -> Iterator[tuple[int, str]]:
+    """The ordinals and texts of one file, which errors call `shown`. Rows without text are skipped, but have an ordinal."""
+    ending = path.suffix.lower()
+    if ending == ".txt":
+        return read_paragraphs(path, shown)
+    return (read_json_rows if ending == ".jsonl" else read_parquet_rows)(path, column, shown)
 
 
-def lines(path: Path, shown: str, most: int = LONGEST) -> Iterator[str]:
-    """Lines of UTF-8, with or without a byte order mark, ended in either fashion; what cannot be decoded is named by its offset."""
+def read_lines(path: Path, shown: str, most: int = MAX_TEXT) -> Iterator[str]:
+    """Lines of UTF-8, with or without a byte order mark, with either line ending. An undecodable byte is reported with its offset."""
     offset = 0
     with path.open("rb") as file:
         while raw := file.readline(most + 1):
@@ -88,29 +90,31 @@ def lines(path: Path, shown: str, most: int = LONGEST) -> Iterator[str]:
             try:
                 yield raw[mark:].decode("utf-8").rstrip("\r\n")
             except UnicodeDecodeError as error:
-                what, at = f"byte 0x{raw[mark + error.start]:02x}", offset + mark + error.start
-                raise IsoscopeError(f"{shown} is not UTF-8: {what} at offset {at} cannot be decoded; convert it to UTF-8.") from error
+                byte, at = f"byte 0x{raw[mark + error.start]:02x}", offset + mark + error.start
+                raise IsoscopeError(f"{shown} is not UTF-8: {byte} at offset {at} cannot be decoded; convert it to UTF-8.") from error
             offset += len(raw)
 
 
-def paragraphs(path: Path, shown: str) -> Iterator[tuple[int, str]]:
-    """Runs of lines between blank ones."""
-    ordinal, gathered, size = 0, list[str](), 0
-    for line in chain(lines(path, shown), [""]):
+def read_paragraphs(path: Path, shown: str) -> Iterator[tuple[int, str]]:
+    """The runs of lines between blank lines."""
+    ordinal, paragraph, size = 0, list[str](), 0
+    for line in chain(read_lines(path, shown), [""]):
         if line.strip():
-            gathered.append(line)
+            paragraph.append(line)
             size += len(line)
-            if size > LONGEST:
-                raise IsoscopeError(f"{shown} has a paragraph of more than {LONGEST:,} characters and is refused; put blank lines into it.")
-        elif gathered:
-            yield ordinal, "\n".join(gathered).strip()
-            ordinal, gathered, size = ordinal + 1, [], 0
+            if size > MAX_TEXT:
+                raise IsoscopeError(
+                    f"{shown} has a paragraph of more than {MAX_TEXT:,} characters and is refused; put blank lines into it."
+                )
+        elif paragraph:
+            yield ordinal, "\n".join(paragraph).strip()
+            ordinal, paragraph, size = ordinal + 1, [], 0
 
 
-def json_rows(path: Path, column: str | None, shown: str) -> Iterator[tuple[int, str]]:
-    """The named field of each line; rows without text are passed over but counted."""
+def read_json_rows(path: Path, column: str | None, shown: str) -> Iterator[tuple[int, str]]:
+    """The text field of each line."""
     ordinal = -1
-    for number, line in enumerate(lines(path, shown, LONGEST_ROW), 1):
+    for number, line in enumerate(read_lines(path, shown, MAX_JSON_LINE), 1):
         if not line.strip():
             continue
         ordinal += 1
@@ -121,8 +125,7 @@ def json_rows(path: Path, column: str | None, shown: str) -> Iterator[tuple[int,
         if not isinstance(row, dict):
             raise IsoscopeError(f"{shown}, line {number} must be a JSON object with a text field; it is a {type(row).__name__}.")
         if column is None or column not in row:
-            strings = [name for name, value in row.items() if isinstance(value, str)]
-            column = choose_column(f"{shown}, line {number}", column, list(row), strings)
+            column = choose_column(f"{shown}, line {number}", column, list(row), string_columns(row))
         text = row[column]
         if not isinstance(text, str | None):
             raise IsoscopeError(f"{shown}, line {number}: {column!r} must be a string; it is a {type(text).__name__}.")
@@ -130,38 +133,40 @@ def json_rows(path: Path, column: str | None, shown: str) -> Iterator[tuple[int,
             yield ordinal, text
 
 
-def parquet_rows(path: Path, column: str | None, shown: str) -> Iterator[tuple[int, str]]:
-    """The named column, a batch of rows at a time; rows without text are passed over but counted."""
+def read_parquet_rows(path: Path, column: str | None, shown: str) -> Iterator[tuple[int, str]]:
+    """The text column, one batch of rows at a time."""
     import pyarrow as pa
 
     def is_text(kind: Any) -> bool:
         return is_text(kind.value_type) if pa.types.is_dictionary(kind) else pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
-    try:
-        with opened(path) as file:
-            schema = file.schema_arrow
-            texts = [field.name for field in schema if is_text(field.type)]
-            column = choose_column(shown, column, schema.names, texts)
-            if column not in texts:
-                raise IsoscopeError(f"{shown}: the column {column!r} must hold strings; it holds {schema.field(column).type}.")
-        ordinal = 0
-        # Equal documents are decoded once and not once a row, and one of them at a time is made a string.
-        with opened(path, read_dictionary=[column]) as file:
-            for batch in file.iter_batches(batch_size=BATCH, columns=[column]):
-                for cell in batch.column(0):
-                    text = cell.as_py()
-                    if text and len(text) > LONGEST:
-                        raise IsoscopeError(f"{shown}: row {ordinal} has more than {LONGEST:,} characters and is refused; divide it.")
-                    if text and not text.isspace():
-                        yield ordinal, text
-                    ordinal += 1
-    except (pa.ArrowException, OSError, ValueError) as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise IsoscopeError(f"{shown} is not a readable Parquet file, or is damaged ({reason}); write it anew.") from error
+    with open_parquet_file(path) as file:
+        schema = file.schema_arrow
+        texts = [field.name for field in schema if is_text(field.type)]
+        column = choose_column(shown, column, schema.names, texts)
+        if column not in texts:
+            raise IsoscopeError(f"{shown}: the column {column!r} must hold strings; it holds {schema.field(column).type}.")
+    ordinal = 0
+    # As a dictionary, equal documents are decoded once and not once per row. A few kilobytes of Parquet can repeat a long document a
+    # thousand times; only one of its copies at a time becomes a Python string.
+    with open_parquet_file(path, read_dictionary=[column]) as file:
+        for batch in file.iter_batches(batch_size=BATCH, columns=[column]):
+            for cell in batch.column(0):
+                text = cell.as_py()
+                if text and len(text) > MAX_TEXT:
+                    raise IsoscopeError(f"{shown}: row {ordinal} has more than {MAX_TEXT:,} characters and is refused; divide it.")
+                if text and not text.isspace():
+                    yield ordinal, text
+                ordinal += 1
+
+
+def string_columns(row: dict[str, Any]) -> list[str]:
+    """The columns of a row that hold strings."""
+    return [name for name, value in row.items() if isinstance(value, str)]
 
 
 def choose_column(where: str, column: str | None, columns: list[str], fitting: list[str], usual: str = "text") -> str:
-    """The column asked for; without one the usual one, or the only one that holds what is wanted."""
+    """The column asked for. Without one, the column of the usual name, or the only one of a fitting type."""
     if column in columns:
         return str(column)
     if column is None and usual in columns:
@@ -172,8 +177,8 @@ def choose_column(where: str, column: str | None, columns: list[str], fitting: l
     raise IsoscopeError(f"{where} {missing}; its columns are {', '.join(columns) or 'none'}: choose one with --column.")
 
 
-def standard_input() -> TextSource:
-    """Standard input as a file of paragraphs: spooled to disk, because a source is read more than once."""
+def spool_standard_input() -> TextSource:
+    """Standard input as a file of paragraphs: copied to disk, because a source is read more than once."""
     with tempfile.NamedTemporaryFile(suffix=".txt", delete=False) as spool:
         shutil.copyfileobj(sys.stdin.buffer, spool)
     source = TextSource("stdin", [Path(spool.name)], labels=["stdin"])
@@ -182,19 +187,19 @@ def standard_input() -> TextSource:
 
 
 def open_text(spec: str, column: str | None, modality: str) -> TextSource | None:
-    """The text that `spec` means, or None; the first item is read at once, so that a mistake is told before a model is loaded."""
+    """The text that `spec` names, or None."""
     if spec == "embedded":
         return EmbeddedText("embedded", [EMBEDDED]) if modality == "text" else None
     if spec == "-":
         if modality != "text":
             raise IsoscopeError(f"Standard input is read as text, and the model reads {modality}; name a file or a folder instead of -.")
-        source = standard_input()
+        source = spool_standard_input()
     else:
-        files = find(spec, "text", modality)
+        files = find_files(spec, "text", modality)
         if not files:
             return None
         source = TextSource(short_name(spec), files, column)
-    next(source.items())
+    next(source.items())  # an error in the first item is reported before a model is loaded
     return source
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from isoscope.core.arrays import Floats
 from isoscope.core.claim import Outcome
 from isoscope.core.student import LEVEL
 from isoscope.statistics.association import DRAWS, rearranged
 from isoscope.statistics.deciding import outcomes, weakest
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.onset import Estimate
 
 NAN = float("nan")

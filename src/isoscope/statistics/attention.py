@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from isoscope.core.arrays import Floats
 from isoscope.statistics.groups import GROUPS
-from isoscope.statistics.kernel import Floats, one_thread
+from isoscope.statistics.kernel import one_thread
 
 ROW_SUMS = (
     "rows",

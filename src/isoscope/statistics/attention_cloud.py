@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isoscope.core import slice as slices
+from isoscope.core import token_slices as slices
+from isoscope.core.arrays import Floats
 from isoscope.statistics.attention import ROW_SUMS, SEQUENCE_SUMS, AttentionStatistics
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.groups import PRODUCTS, Groups
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.site_statistics import SiteStatistics
 
 ATTENTION_PARTS = ("attention", "medians", "scores", "queries_keys")
@@ -53,7 +53,7 @@ class AttentionCloud:
             queries: the statistics of this head's queries.
             keys: the statistics of the keys that it looks at.
         """
-        chosen = [statistics.names.index(name) for name in slices.select(policy, statistics.names)]
+        chosen = [statistics.names.index(name) for name in slices.slices_of_policy(policy, statistics.names)]
         heads: slice | list[int] = slice(None) if head is None else [head]
         sums = statistics.sums[heads][:, chosen].sum((0, 1))
         if not sums[:, 0].any():

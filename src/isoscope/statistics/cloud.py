@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from isoscope.core import slice as slices
+from isoscope.core import token_slices as slices
+from isoscope.core.arrays import Floats
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.statistics.groups import Groups, Totals
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.moments import Moments
 from isoscope.statistics.neighbours import Neighbours, neighbours
 from isoscope.statistics.sample import Sample
@@ -46,7 +46,7 @@ class Cloud:
     @classmethod
     def of(cls, statistics: SiteStatistics, policy: str) -> Cloud | None:
         """The points of a site under a token policy; None if it leaves no point."""
-        chosen = [statistics.names.index(name) for name in slices.select(policy, statistics.names)]
+        chosen = [statistics.names.index(name) for name in slices.slices_of_policy(policy, statistics.names)]
         chosen = [i for i in chosen if statistics.moments[i].n]
         if not chosen:
             return None

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from isoscope.core.arrays import Floats
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.local import Comparison, DistinctPoints, Measured, attempted, compare, shape, undefined
 from isoscope.statistics.sample import Sample
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from isoscope.core.arrays import Floats
 from isoscope.statistics.heads import Heads, SecondMoments
-from isoscope.statistics.kernel import Floats
 
 COMPONENTS = 8
 """Components that are kept of a basis."""

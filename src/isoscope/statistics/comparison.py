@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from isoscope.core.arrays import Floats
 from isoscope.core.number import NAN, Number
 from isoscope.core.student import margin
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.groups import Totals
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.metric import Measured, Metric
 from isoscope.statistics.profile import ALIKE
 

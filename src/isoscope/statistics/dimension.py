@@ -9,11 +9,11 @@ from functools import lru_cache, partial
 
 import numpy as np
 
+from isoscope.core.arrays import Floats
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.core.student import margin
 from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.neighbours import Neighbours
 from isoscope.statistics.resampled_neighbours import Among, isotropic_clouds, jackknife_error, matched, mean_length
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from isoscope.core.arrays import Floats
 from isoscope.core.student import margin
-from isoscope.statistics.kernel import Floats, Sums
+from isoscope.statistics.kernel import Sums
 
 GROUPS = 64
 WIDE = 1 << 15

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from isoscope.core.arrays import Floats
 from isoscope.statistics.groups import PRODUCTS, Groups
-from isoscope.statistics.kernel import DENSE, Block, Floats, Sums, as_block, block_sums, namespace
+from isoscope.statistics.kernel import DENSE, Block, Sums, as_block, block_sums, namespace
 from isoscope.statistics.sample import Sample
 from isoscope.statistics.second_moment import SecondMoment
 from isoscope.statistics.site_statistics import SiteStatistics

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.site import ROWS, VECTORS, Site
+from isoscope.core.site import ATTENTION_ROW_KINDS, QUERY_KEY_KINDS, Site
 from isoscope.statistics.attention import AttentionStatistics
 from isoscope.statistics.heads import Heads
 from isoscope.statistics.site_statistics import SiteStatistics
@@ -31,9 +31,9 @@ SETTINGS = ("sample.k", "e")
 
 def from_state(kind: str, state: dict[str, np.ndarray]) -> Kept:
     """The inverse of `state_of`, for a site of this kind."""
-    if kind in ROWS:
+    if kind in ATTENTION_ROW_KINDS:
         return AttentionStatistics.from_state(state)
-    if kind not in VECTORS:
+    if kind not in QUERY_KEY_KINDS:
         return SiteStatistics.from_state(state)
     heads = len(next(iter(state.values())))
     return Heads.joined([SiteStatistics.from_state({name: array[j] for name, array in state.items()}) for j in range(heads)])

@@ -12,11 +12,10 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from isoscope.core.arrays import Floats
 from isoscope.core.compiled import compiled
 
-Floats = NDArray[np.float64]
 Block = Any
 """A numpy array or a torch tensor of floats."""
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from isoscope.core.arrays import Floats
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.core.student import margin
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.controls import documents_gaussians, shuffled
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.neighbours import distinct
 from isoscope.statistics.sample import Sample
 

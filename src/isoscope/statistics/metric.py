@@ -85,7 +85,7 @@ class Metric(Declared):
         with one_thread() if cloud.d <= ALONE else contextlib.nullcontext():
             found = self._function(cloud)
         # A plugin may return a plain float, which `check_metric` reports.
-        return found.about(self.interval_about) if isinstance(found, Number) else found
+        return found.set_interval_about(self.interval_about) if isinstance(found, Number) else found
 
 
 def metric(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.statistics.kernel import Block, Floats, Sums, as_block, block_sums, namespace, to_host
+from isoscope.core.arrays import Floats
+from isoscope.statistics.kernel import Block, Sums, as_block, block_sums, namespace, to_host
 from isoscope.statistics.second_moment import SecondMoment
 
 SHORT, LONG = 2.0**-80, 2.0**80

@@ -19,10 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from isoscope.core.arrays import Floats
 from isoscope.core.compiled import compiled
 from isoscope.core.errors import IsoscopeError
 from isoscope.statistics import neighbours_plain
-from isoscope.statistics.kernel import Floats, one_thread
+from isoscope.statistics.kernel import one_thread
 
 ROWS, COLUMNS = 1024, 2048
 """Products that are held at a time, by each thread: the more, the less of BLAS's time goes into arranging its factors."""

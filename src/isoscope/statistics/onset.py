@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from isoscope.core.arrays import Floats
 from isoscope.core.student import LEVEL, margin
-from isoscope.statistics.kernel import Floats
 
 PART = 0.1
 """A change has begun where this part of it is done."""

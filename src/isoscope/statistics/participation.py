@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from isoscope.core.arrays import Floats
 from isoscope.core.student import margin
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.groups import effective_groups
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.spectrum import ROWS
 
 FEWEST = 4

@@ -8,13 +8,13 @@ from functools import reduce
 
 import numpy as np
 
+from isoscope.core.arrays import Floats
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import THIS_N, Number
 from isoscope.core.student import margin
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.declared import Declared
 from isoscope.statistics.groups import effective_groups
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.simultaneous import band_factor
 
 BLOCKS = 6
@@ -157,7 +157,7 @@ class Profile(Declared):
         moves = self._contrasts(independent_moves(drawn) * (documents / (documents - 1)) ** 0.5)
         low, high = contrast_interval(self._contrasts(values), moves, freedom, least=self._least)
         low, high = max(min(low, value), self.range[0]), min(max(high, value), self.range[1])
-        return Number(value, n=n, d=d, low=low, high=high, note=note).about(self.interval_about)
+        return Number(value, n=n, d=d, low=low, high=high, note=note).set_interval_about(self.interval_about)
 
 
 def independent_moves(drawn: Floats) -> Floats:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from isoscope.core.arrays import Floats
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.student import LEVEL, margin
 from isoscope.statistics.controls import gaussians
 from isoscope.statistics.dimension import FACCO, FEWEST, rows, shared_error
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.neighbours import neighbours
 from isoscope.statistics.onset import Estimate, sign_test
 from isoscope.statistics.sample import Sample, mix

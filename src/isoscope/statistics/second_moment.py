@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.statistics.kernel import Block, Floats, namespace, to_host
+from isoscope.core.arrays import Floats
+from isoscope.statistics.kernel import Block, namespace, to_host
 
 BLOCK_ROWS = 4096
 """Rows multiplied at a time; float32 products of so many rows lose less than the model's own rounding."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from isoscope.core.arrays import Floats
 from isoscope.core.student import LEVEL, upper_quantile, widening
-from isoscope.statistics.kernel import Floats
 
 DRAWS = 9_999
 ROWS = 1_000

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from isoscope.core import slice as slices
+from isoscope.core import token_slices as slices
 from isoscope.statistics.groups import Groups
 from isoscope.statistics.moments import Moments
 from isoscope.statistics.sample import Sample
@@ -27,7 +27,7 @@ class SiteStatistics:
     def reserve(self) -> None:
         """Take now what many points will take: the sample, and the matrices of the body; those of other slices as soon as they are used."""
         for number, name in enumerate(self.names):
-            later = slices.base(name) != slices.BODY
+            later = slices.base_slice(name) != slices.BODY
             for part in (self.moments[number].second, self.moments[number].cosine):
                 if part is not None:
                     part.reserve(when_used=later)

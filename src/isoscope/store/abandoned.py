@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from isoscope.core.bounded import parse_json, read_text
-from isoscope.core.temporary import abandoned_in, delete_whatever
+from isoscope.core.temporary import delete_path, find_abandoned
 from isoscope.store.manifest import MANIFEST, mistake_in, seal_holds
 from isoscope.store.writing import flush, sha256
 
@@ -14,9 +14,9 @@ from isoscope.store.writing import flush, sha256
 def clear_abandoned(folder: Path) -> None:
     """Take over or delete what processes were writing into this folder when they were killed."""
     if folder.is_dir():
-        for path, name in abandoned_in(folder):
+        for path, name in find_abandoned(folder):
             if not _take_over(path, path.with_name(name["name"])):
-                delete_whatever(path)
+                delete_path(path)
 
 
 def _take_over(path: Path, cell: Path) -> bool:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from isoscope.core.memory import memory_left
-from isoscope.core.site import KINDS, ROWS, VECTORS, Site
-from isoscope.core.slice import POINTS, POLICIES, base
+from isoscope.core.site import ATTENTION_ROW_KINDS, KINDS, QUERY_KEY_KINDS, Site
+from isoscope.core.token_slices import POINTS, POLICIES, base_slice
 from isoscope.statistics.attention import EDGES, ROW_SUMS, SEQUENCE_SUMS
 from isoscope.statistics.groups import GROUPS, PRODUCTS, groups_at
 from isoscope.statistics.heads import HEAD_GROUPS
@@ -86,7 +86,7 @@ def _mistake_in_label(label: str) -> str:
 
 def mistake_in_state(kind: str, state: State) -> str:
     """What no pass has written into the state of a site of this kind; nothing where all is well."""
-    checks = _of_attention(state) if kind in ROWS else _of_points(state, heads=kind in VECTORS)
+    checks = _of_attention(state) if kind in ATTENTION_ROW_KINDS else _of_points(state, heads=kind in QUERY_KEY_KINDS)
     return next(filter(None, checks), "")
 
 
@@ -119,7 +119,7 @@ def _slices(state: State, lead: tuple[int, ...]) -> Iterator[str]:
     if not order:
         yield "it names no slice"
     for name in order:
-        if base(name.removeprefix("slices.")) not in (*POLICIES["all"], POINTS) or not re.fullmatch(r"[a-z0-9.:+-]{1,200}", name):
+        if base_slice(name.removeprefix("slices.")) not in (*POLICIES["all"], POINTS) or not re.fullmatch(r"[a-z0-9.:+-]{1,200}", name):
             yield f"it has the slice {name.removeprefix('slices.')!r:.60}"
         yield _shape(state, name, INTEGERS, (*lead, 1))
     if lead:

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from isoscope.core.bounded import parse_json
-from isoscope.sources.arrays.safetensors import LONGEST_HEADER, TYPES, check_places, well_formed
+from isoscope.sources.arrays.safetensors import MAX_HEADER, TYPES, check_overlaps, is_well_formed
 
 NAMES = {
     np.dtype(kind): name
@@ -79,7 +79,7 @@ class TensorFile:
         size = file.seek(0, 2)
         file.seek(0)
         length = int.from_bytes(file.read(8), "little")
-        if size < 8 or length > min(size - 8, LONGEST_HEADER):
+        if size < 8 or length > min(size - 8, MAX_HEADER):
             raise ValueError(f"its header would have {length} bytes")
         header: Any = parse_json(file.read(length))
         if not isinstance(header, dict):
@@ -87,9 +87,9 @@ class TensorFile:
         metadata = header.pop("__metadata__", None)
         self.metadata: dict[str, Any] = metadata if isinstance(metadata, dict) else {}
         for name, entry in header.items():
-            if not (well_formed(entry) and entry["dtype"] in NUMPY_TYPES and entry["data_offsets"][1] <= size - 8 - length):
+            if not (is_well_formed(entry) and entry["dtype"] in NUMPY_TYPES and entry["data_offsets"][1] <= size - 8 - length):
                 raise ValueError(f"its header does not say soundly what {name!r:.80} is and where it lies")
-        check_places(header, ValueError)
+        check_overlaps(header, ValueError)
         self._entries, self._begin = header, 8 + length
 
     @property

@@ -17,7 +17,7 @@ from typing import Any
 from isoscope.core.bounded import open_regular, parse_json, read_text, regular_size
 from isoscope.core.parquet import opened
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS
-from isoscope.core.temporary import TEMPORARY, WRITER, has_ended
+from isoscope.core.temporary import TEMPORARY, WRITER, writer_has_ended
 from isoscope.core.version import __version__
 from isoscope.statistics.site_statistics import VERSION
 from isoscope.store.abandoned import is_whole_cell
@@ -287,7 +287,7 @@ def _partial(run: Path, path: Path) -> Iterator[Fault]:
 
 def _writer(name: re.Match[str]) -> str:
     """The process in a name, and whether it still runs."""
-    ended = has_ended(name)
+    ended = writer_has_ended(name)
     if ended is None:
         return f"process {name['process']} of another machine or container, or from before a restart,"
     return f"process {name['process']}, which {'has ended' if ended else 'may still run'},"

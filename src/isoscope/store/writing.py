@@ -18,7 +18,7 @@ import pandas as pd
 
 from isoscope.core.bounded import open_regular
 from isoscope.core.errors import IsoscopeError
-from isoscope.core.temporary import WRITER, is_abandoned, new_writer, temporary_for
+from isoscope.core.temporary import WRITER, is_abandoned, new_writer_name, temporary_path
 from isoscope.store.cell import Cell, RemovedError
 from isoscope.store.manifest import AT, FILES, FORMAT, MANIFEST, ROWS, SERIES, STATISTICS, file_name, is_file_of_a_cell, sealed
 from isoscope.store.tensors import Arrays, write_tensors
@@ -105,7 +105,7 @@ def receive_cell(folder: Path, files: dict[str, np.ndarray]) -> Cell:
 
 def delete_cell(folder: Path) -> None:
     """Delete a cell; it is renamed first, so that nobody reads one that is half deleted."""
-    hidden = temporary_for(folder)
+    hidden = temporary_path(folder)
 
     def act() -> None:
         with contextlib.suppress(FileNotFoundError):  # another process was faster
@@ -123,7 +123,7 @@ def _put(folder: Path, fill: Callable[[Path], dict[str, Any]], keep: str, *, rep
     """
     if not replace and _keeps(folder, keep):
         return Cell(folder)
-    temporary = temporary_for(folder)
+    temporary = temporary_path(folder)
 
     def act() -> None:
         temporary.mkdir(parents=True)
@@ -165,7 +165,7 @@ def _replace_cell(temporary: Path, folder: Path, manifest: dict[str, Any]) -> No
     At every instant the manifest in the folder names files that are there and whole: those of the old cell, then those of the new.
     The old files are deleted only when the new manifest is on the disk.
     """
-    writer = new_writer()
+    writer = new_writer_name()
     names = {file: "{0}.{2}.{1}".format(*file.split(".", 1), writer) for file in manifest["files"]}
     _write_manifest(temporary, manifest, names)
     try:
@@ -222,7 +222,7 @@ def _write_manifest(temporary: Path, manifest: dict[str, Any], names: dict[str, 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Write a file under another name and rename it: it is there whole or not at all."""
-    temporary = temporary_for(path)
+    temporary = temporary_path(path)
 
     def act() -> None:
         write(temporary)

@@ -1,1 +1,1 @@
-"""Small networks trained here, checkpoint by checkpoint: where there are no public ones to measure along a training."""
+"""Small networks that are trained here, checkpoint by checkpoint, to measure trainings that have no public checkpoints."""

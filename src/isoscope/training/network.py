@@ -1,4 +1,4 @@
-"""One small Transformer for text, images and speech: every choice that the geometry may depend on is a parameter."""
+"""One small Transformer for text, images and speech. Every choice that the geometry may depend on is a parameter."""
 
 # mypy: allow-subclassing-any
 
@@ -16,7 +16,7 @@ from transformers.modeling_outputs import MaskedLMOutput
 
 
 class SmallConfig(PreTrainedConfig):
-    """Sizes and choices; the names of what transformers knows too are its own."""
+    """Sizes and choices, under the names that transformers uses, if it has one."""
 
     model_type = "isoscope"
 
@@ -41,26 +41,26 @@ class SmallConfig(PreTrainedConfig):
 
     @property
     def features(self) -> int:
-        """Numbers a position holds, of what is not text."""
+        """Numbers per position, for images and speech."""
         return 3 * self.patch**2 if self.modality == "images" else self.bands
 
 
 @lru_cache(maxsize=8)
 def rotary(length: int, d: int) -> Tensor:
-    """(2, length, d/2) cosines and sines of the angles by which positions turn the pairs of a head's d dimensions (Su et al. 2021)."""
-    with torch.inference_mode(False):  # it is kept, and may be wanted for training next
+    """(2, length, d/2) cosines and sines of the angles by which positions rotate the pairs of a head's d dimensions (Su et al. 2021)."""
+    with torch.inference_mode(False):  # it is cached, and the next caller may need gradients
         angles = torch.arange(length)[:, None] * 1000.0 ** -torch.linspace(0, 1, d // 2 + 1)[:-1]
         return torch.stack([angles.cos(), angles.sin()])
 
 
-def turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """(…, t, d) with its pairs of dimensions turned."""
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """(…, t, d) with its pairs of dimensions rotated."""
     first, second = x.chunk(2, dim=-1)
     return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
 
 
 class Attention(nn.Module):
-    """Self-attention over what is open: what came before, or all but padding."""
+    """Self-attention over the open positions: the earlier ones, or all without padding."""
 
     def __init__(self, config: SmallConfig) -> None:
         super().__init__()
@@ -68,13 +68,13 @@ class Attention(nn.Module):
         self.query, self.key, self.value, self.output = (nn.Linear(d, d) for _ in range(4))
 
     def forward(self, x: Tensor, open_: Tensor | None) -> Tensor:
-        """(b, t, d) to the same; `open_` (b, 1, t, t) where there is padding."""
+        """(b, t, d) to (b, t, d); `open_` (b, 1, t, t) if there is padding."""
         q, k, v = (
             part(x).unflatten(-1, (self.config.num_attention_heads, -1)).transpose(1, 2) for part in (self.query, self.key, self.value)
         )
         if self.config.rotary:
-            turns = rotary(x.shape[1], q.shape[-1]).to(x)
-            q, k = turned(q, *turns), turned(k, *turns)
+            angles = rotary(x.shape[1], q.shape[-1]).to(x)
+            q, k = rotate(q, *angles), rotate(k, *angles)
         causal = self.config.causal and open_ is None
         if self.config._attn_implementation == "eager":
             open_ = torch.ones_like(q[0, 0] @ k[0, 0].mT, dtype=torch.bool).tril() if causal else open_
@@ -86,7 +86,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and an MLP, each on a residual path with a norm before it (pre) or behind the sum (post)."""
+    """Attention and an MLP, each with a residual connection and a norm: before it (pre), or after the sum (post)."""
 
     def __init__(self, config: SmallConfig) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class Block(nn.Module):
         self.mlp = nn.Sequential(nn.Linear(d, config.intermediate_size), nn.GELU(), nn.Linear(config.intermediate_size, d))
 
     def forward(self, x: Tensor, open_: Tensor | None = None) -> Tensor:
-        """(b, t, d) to the same."""
+        """(b, t, d) to (b, t, d)."""
         first, second = self.norms
         if self.before:
             x = x + self.attention(first(x), open_)
@@ -107,7 +107,7 @@ class Block(nn.Module):
 
 
 class SmallTransformer(PreTrainedModel):
-    """Positions in, blocks, scores out. Text comes as ids, images as pixels that are cut into patches, speech as frames."""
+    """Embedding, blocks, output head. Text comes as ids, images as pixels that are cut into patches, speech as mel frames."""
 
     config_class = SmallConfig
     base_model_prefix = "network"
@@ -138,7 +138,7 @@ class SmallTransformer(PreTrainedModel):
             init.normal_(module.hidden, std=self.config.initializer_range)
 
     def get_input_embeddings(self) -> Any:
-        """The table of symbols, of text."""
+        """The embedding table of text, else None."""
         return self.embedding if isinstance(self.embedding, nn.Embedding) else None
 
     def forward(
@@ -151,7 +151,7 @@ class SmallTransformer(PreTrainedModel):
         output_hidden_states: bool = False,
         **_: Any,
     ) -> MaskedLMOutput:
-        """Of ids (b, t), pixels (b, 3, h, w) or frames (b, t, bands); positions that are `masked` (b, t) are hidden from it."""
+        """The output for ids (b, t), pixels (b, 3, h, w) or frames (b, t, bands); positions that are `masked` (b, t) are hidden."""
         if pixel_values is not None:
             input_features = functional.unfold(pixel_values, self.config.patch, stride=self.config.patch).transpose(1, 2)
         x = self.embedding(input_ids if input_ids is not None else input_features)
@@ -167,7 +167,7 @@ class SmallTransformer(PreTrainedModel):
         return MaskedLMOutput(logits=self.head(x), hidden_states=tuple(states) if output_hidden_states else None)
 
     def _open(self, mask: Tensor | None, t: int) -> Tensor | None:
-        """Which positions (b, 1, t, t) are open to which, where padding makes a difference."""
+        """(b, 1, t, t) which positions are open to which; None if there is no padding."""
         if mask is None or bool(mask.all()):
             return None
         square = torch.ones(t, t, dtype=torch.bool, device=mask.device)

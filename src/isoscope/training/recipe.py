@@ -1,24 +1,25 @@
-"""What is trained, on what, and for how long: the recipes, and every choice that one may change."""
+"""Recipes: what is trained, on what, and for how long, with every choice that a user may change."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from isoscope.core.counts import DEEPEST, check_count
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.memory import check_room
+from isoscope.core.option_limits import MAX_BLOCKS, check_count
 
 OBJECTIVES = ("next", "masked", "classes")
 LEVELS = ("characters", "subwords")
 NORMS = ("pre", "post")
-BYTES, COPIES = 4, 4
-"""Of a weight; and weights, their gradients and the optimizer's two averages of them."""
+WEIGHT_BYTES = 4
+COPIES = 4
+"""Weights, their gradients and the optimizer's two moments of them."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A training. Of text the mask and the objective make three cells that are twins: same weights at first, same windows of text."""
+    """A training. The three recipes of text are twins: they differ in mask and objective, and share first weights and windows of text."""
 
     name: str
     about: str
@@ -48,7 +49,7 @@ class Recipe:
         for name in ("width", "heads", "expansion", "batch", "steps"):
             check_count(name, getattr(self, name))
         check_count("length", self.length, least=2)
-        check_count("layers", self.layers, most=DEEPEST)
+        check_count("layers", self.layers, most=MAX_BLOCKS)
         if self.width % self.heads:
             raise IsoscopeError(f"--width must be a multiple of --heads; got {self.width} and {self.heads}.")
         if self.rotary and self.width // self.heads % 2:
@@ -59,17 +60,17 @@ class Recipe:
             raise IsoscopeError("Predicting what comes next needs a causal mask: a network that sees both sides would see the answer.")
 
     def check_room(self) -> None:
-        """Refuse a training whose weights alone have no room."""
+        """Refuse a training whose weights and states alone exceed the memory."""
         weights = self.layers * (4 + 2 * self.expansion) * self.width**2
         states = self.batch * self.length * self.layers * self.width
-        check_room(f"A network of {self.width:,} dimensions", BYTES * (COPIES * weights + states), "ask for a smaller one")
+        check_room(f"A network of {self.width:,} dimensions", WEIGHT_BYTES * (COPIES * weights + states), "ask for a smaller one")
 
     def identity(self) -> dict[str, Any]:
-        """What determines the weights, beside data and seed."""
+        """The choices that determine the weights, together with data and seed."""
         return {name: value for name, value in asdict(self).items() if name != "about"}
 
     def with_(self, **changes: Any) -> Recipe:
-        """The same with some choices made otherwise; None leaves one as it is."""
+        """A copy with some choices changed; None leaves one unchanged."""
         return replace(self, **{name: value for name, value in changes.items() if value is not None})
 
 
@@ -92,10 +93,10 @@ RECIPES = {
 }
 
 
-def recipe(name: str) -> Recipe:
+def find_recipe(name: str) -> Recipe:
     """The recipe of this name.
 
-    >>> recipe("causal-text").causal
+    >>> find_recipe("causal-text").causal
     True
     """
     if name not in RECIPES:
@@ -105,11 +106,11 @@ def recipe(name: str) -> Recipe:
     return RECIPES[name]
 
 
-def grid(steps: int) -> list[int]:
-    """Steps at which a checkpoint is written: 0 and 1, 2, 5, 10, … up to the last.
+def checkpoint_steps(steps: int) -> list[int]:
+    """The steps at which a checkpoint is written by default: 0, 1, 2, 5, 10, … and the last.
 
-    >>> grid(60)
+    >>> checkpoint_steps(60)
     [0, 1, 2, 5, 10, 20, 50, 60]
     """
-    found = [0, *(digit * 10**power for power in range(9) for digit in (1, 2, 5))]
-    return [step for step in found if step < steps] + [steps]
+    grid = [0, *(digit * 10**power for power in range(9) for digit in (1, 2, 5))]
+    return [step for step in grid if step < steps] + [steps]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from isoscope.core import slice as slices
+from isoscope.core import token_slices as slices
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.core.site import Site
@@ -94,7 +94,7 @@ class Walk:
                     self.found.clouds[head, step] = pair[0], pair[1]
 
     def _slices(self, kept: Kept) -> list[int]:
-        return [kept.names.index(name) for name in slices.select(self.suite.policy, kept.names)]
+        return [kept.names.index(name) for name in slices.slices_of_policy(self.suite.policy, kept.names)]
 
     def _drawn(self, heads: Heads, j: int) -> np.ndarray | None:
         """(m, e) the first points of a head's sample."""

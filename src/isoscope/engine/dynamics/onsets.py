@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from isoscope.core.arrays import Floats
 from isoscope.engine.dynamics.suite import CHANGES, COSINE, DRIFT, NAN, SHARPNESS, MeasuredSuite, Seed
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.onset import Estimate, Track, change, direction, later, onset, onset_over_seeds, precedence
 
 Where = tuple[str, int, int | None]

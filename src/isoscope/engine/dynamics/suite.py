@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from isoscope.core.arrays import Floats
 from isoscope.core.number import Number
-from isoscope.core.table import TABLE_COLUMNS, stacked
+from isoscope.core.table import TABLE_COLUMNS, concat_tables
 from isoscope.statistics.chance import head_threshold
 from isoscope.statistics.common_basis import HeadSums
-from isoscope.statistics.kernel import Floats
 from isoscope.statistics.onset import Estimate
 from isoscope.statistics.rise_and_fall import Levels
 
@@ -106,7 +106,7 @@ class Gathered:
 def read_rows(tables: Iterable[pd.DataFrame], policy: str) -> pd.DataFrame:
     """The rows of all checkpoints that the dynamics are made of."""
     kept = [rows[rows["policy"].eq(policy) & rows["metric"].isin(NEEDED)] for rows in tables]
-    return stacked(kept, TABLE_COLUMNS).sort_values("step", kind="stable")
+    return concat_tables(kept, TABLE_COLUMNS).sort_values("step", kind="stable")
 
 
 def extreme_heads(suite: MeasuredSuite, rows: pd.DataFrame) -> tuple[Head | None, Head | None]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked, tidy
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables, tidy
 from isoscope.core.version import __version__
 from isoscope.engine.module_pass import STACK
 from isoscope.store.manifest import key_of, manifest_of
@@ -51,7 +51,7 @@ class Diary:
         """Put what is new into the run, up to the last step that has a cell: a page shows a model as it is at its last step."""
         rows = [row for row in self._rows if isinstance(step := row["step"], int) and step <= until]
         if len(rows) > self._written[0] or len(self._failures) > self._written[1]:
-            table = stacked([self._earlier, tidy(rows, TABLE_COLUMNS)], TABLE_COLUMNS)
+            table = concat_tables([self._earlier, tidy(rows, TABLE_COLUMNS)], TABLE_COLUMNS)
             spec = {"experiment": EXPERIMENT, "isoscope": __version__} | ({"failures": self._failures} if self._failures else {})
             manifest = manifest_of(self._identity, self._columns, spec, "rows")
             self._run.write(self._key, manifest, table, tidy([], SERIES_COLUMNS), None, replace=True)

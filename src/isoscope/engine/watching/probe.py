@@ -12,8 +12,8 @@ import pandas as pd
 from torch import Tensor
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.core.site import ATTENTION
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked, tidy
+from isoscope.core.site import ATTENTION_KINDS
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables, tidy
 from isoscope.engine.module_pass import STACK, ModulePass, copied
 from isoscope.engine.rows import tables
 from isoscope.engine.watching.projections import Found, find_projections
@@ -80,9 +80,9 @@ class Probe:
         sites = one.ordered_statistics()
         parts = []
         for names, attends in ((OF_STATES, False), (OF_ATTENTION, True)):
-            own = {site: kept for site, kept in sites.items() if (site.kind in ATTENTION) is attends}
+            own = {site: kept for site, kept in sites.items() if (site.kind in ATTENTION_KINDS) is attends}
             parts.append(tables(own, columns, spec, names=names, layers=options.layers)[0])
-        rows = stacked(parts, TABLE_COLUMNS)
+        rows = concat_tables(parts, TABLE_COLUMNS)
         arrays = None if options.keep == "rows" else partial(packed, sites, sample=options.keep == "all")
         manifest = manifest_of(identity, columns, spec, options.keep, seconds=round(time.monotonic() - started, 3))
         run.write(key, manifest, rows, tidy([], SERIES_COLUMNS), arrays, replace=True)

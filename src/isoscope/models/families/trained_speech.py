@@ -11,7 +11,7 @@ from isoscope.core.source import Clip
 from isoscope.models.family import RANDOM, Family, Stack
 from isoscope.models.load import LoadedModel
 from isoscope.models.piece import Fed, Piece, Positions
-from isoscope.sources.speech import FRAME_RATE, frames, resampled
+from isoscope.sources.speech import FRAME_RATE, mel_frames, resample
 
 
 class FrameReader:
@@ -28,7 +28,7 @@ class FrameReader:
 
     def pieces(self, content: Clip) -> list[Piece]:
         """Windows of at most `seq_len` frames."""
-        found = (frames(resampled(content.samples, content.rate, FRAME_RATE), self.model.config.bands) - self.mean) / self.sd
+        found = (mel_frames(resample(content.samples, content.rate, FRAME_RATE), self.model.config.bands) - self.mean) / self.sd
         cut = ((at, found[at : at + self.seq_len]) for at in range(0, len(found), self.seq_len))
         return [Piece(window, len(window), at) for at, window in cut]
 

@@ -14,7 +14,7 @@ from isoscope.core.source import Clip
 from isoscope.models.family import Family, Stack
 from isoscope.models.model_errors import CANNOT_RUN, model_errors_as_user_errors, whole_number
 from isoscope.models.piece import Fed, Piece, Positions
-from isoscope.sources.speech import resampled
+from isoscope.sources.speech import resample
 
 if TYPE_CHECKING:
     from isoscope.models.load import LoadedModel
@@ -50,7 +50,7 @@ class WhisperReader:
 
     def pieces(self, content: Clip) -> list[Piece]:
         """Windows of at most half a minute."""
-        wave = resampled(content.samples, content.rate, self.rate)
+        wave = resample(content.samples, content.rate, self.rate)
         windows = [wave[i : i + self.window] for i in range(0, len(wave), self.window)]
         return [
             Piece(

@@ -13,7 +13,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.source import Clip
 from isoscope.models.model_errors import CANNOT_RUN, model_errors_as_user_errors, whole_number
 from isoscope.models.piece import Fed, Piece, Positions
-from isoscope.sources.speech import resampled
+from isoscope.sources.speech import resample
 
 if TYPE_CHECKING:
     from isoscope.models.load import LoadedModel
@@ -67,7 +67,7 @@ class WaveReader:
 
     def pieces(self, content: Clip) -> list[Piece]:
         """Windows of at most half a minute; an end too short for a frame is left out."""
-        wave = resampled(content.samples, content.rate, self.rate)
+        wave = resample(content.samples, content.rate, self.rate)
         found, start = [], 0
         for i in range(0, len(wave), self.longest):
             window = wave[i : i + self.longest]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from isoscope.core.named import at_home
+from isoscope.core.names import expand_home
 from isoscope.models.formats.weights import NOT_WEIGHTS
 from isoscope.models.suites.names import FIELD, LABEL, Member, Pattern, seed_in, step_in
 
@@ -47,7 +47,7 @@ def members_of(pattern: Pattern) -> list[Member]:
     root = _root(pattern)
     if not root.is_dir() or (root == Path() and not pattern.start.startswith("./")):
         return []
-    expanded = Pattern(str(at_home(pattern.text)))
+    expanded = Pattern(str(expand_home(pattern.text)))
     literal = re.sub(r"[\[?]", r"[\g<0>]", str(Path(expanded.text).relative_to(root)))  # in a name these stand for themselves
     relative = re.sub(r"\*+", "*", FIELD.sub("*", literal))
     return [member for path in sorted(root.glob(relative)) if (member := expanded.match(str(path)))]
@@ -64,5 +64,5 @@ def name_of(pattern: Pattern) -> str:
 
 
 def _root(pattern: Pattern) -> Path:
-    start = at_home(pattern.start)
+    start = expand_home(pattern.start)
     return start if pattern.start.endswith("/") else start.parent

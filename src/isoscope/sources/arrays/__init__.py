@@ -1,7 +1,7 @@
-"""Matrices on disk, read in blocks of rows: never whole, never memory-mapped, so that memory is a few blocks whatever the file's size.
+"""Matrices on disk, read in blocks of rows: never completely, never memory-mapped, so that memory is a few blocks whatever the size.
 
-A mapped file would look as cheap, but its pages count as the process's own while they are used, and a file that shrinks or a disk
-that fails then ends the process with a signal instead of a sentence.
+A memory map looks as cheap, but its pages count as memory of the process while they are used; and if the file shrinks or the disk fails,
+the process ends with a signal instead of a sentence.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.source import Source, SourceKind
-from isoscope.sources.arrays.file import ArrayFile
+from isoscope.sources.arrays.array_file import ArrayFile
 from isoscope.sources.arrays.npy import open_npy
 from isoscope.sources.arrays.npz import open_npz
 from isoscope.sources.arrays.parquet import open_parquet
@@ -40,12 +40,13 @@ def open_array(path: str | Path, key: str | None = None) -> ArrayFile:
     return FORMATS[path.suffix.lower()](path, key)
 
 
-def refuse(spec: str, column: str | None, modality: str) -> Source | None:
-    """Never a source of items; but a matrix given where items are expected deserves a pointer to the command that reads it."""
+def refuse_matrix(spec: str, column: str | None, modality: str) -> Source | None:
+    """A matrix is no source of items. If one is given where items are expected, point to the command that reads it."""
     path = Path(spec)
     if path.suffix.lower() in FORMATS and path.suffix.lower() != ".parquet" and path.is_file():
         raise IsoscopeError(f"{spec} is a matrix, and a model reads documents; to measure the matrix itself: isoscope embeddings {spec}")
     return None
 
 
-arrays = SourceKind("arrays", "matrix", "a matrix (n, d) in a .npy, .npz, .safetensors or .parquet file, for `isoscope embeddings`", refuse)
+ACCEPTS = "a matrix (n, d) in a .npy, .npz, .safetensors or .parquet file, for `isoscope embeddings`"
+arrays = SourceKind("arrays", "matrix", ACCEPTS, refuse_matrix)

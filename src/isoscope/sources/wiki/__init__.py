@@ -12,26 +12,27 @@ from pathlib import Path
 from urllib.parse import parse_qsl
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning, nearest
-from isoscope.core.source import Item, SourceKind, fingerprint_of, short_name
-from isoscope.sources.wiki.dump import pages, starts_like_a_dump
-from isoscope.sources.wiki.markup import clean, compact
+from isoscope.core.source import Item, SourceKind
+from isoscope.sources._item_files import hash_files, short_name
+from isoscope.sources.wiki.dump import read_pages, starts_like_a_dump
+from isoscope.sources.wiki.markup import clean, tidy_spaces
 
-__all__ = ["LATIN", "WikiSource", "clean", "most_frequent", "restricted", "wiki"]
+__all__ = ["LATIN", "WikiSource", "clean", "frequent_characters", "keep_characters", "wiki"]
 
-CLEANING = 1
-"""To be raised when a change of the cleaning changes the text: it is part of the fingerprint."""
+CLEANING_VERSION = 1
+"""Part of the fingerprint. Raise it when a change of the cleaning changes the text."""
 SIZE = 205
-"""Characters in the alphabet, as many as enwik8 has byte values."""
+"""Characters in the alphabet: enwik8 has as many byte values."""
 LATIN = "\n" + "".join(map(chr, [*range(0x20, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)])) + "–—‘’“”…•†€′″−→™"
-"""The default alphabet: a line's end, printable ASCII, Latin-1 without its two invisible characters, and fifteen signs."""
+"""The default alphabet: the line feed, printable ASCII, Latin-1 without its two invisible characters, and fifteen signs."""
 ALPHABETS = ("latin", "frequent", "all")
-STRANGE = 0.2
-"""The share of the first article that may fall to the Latin alphabet without a warning."""
+MAX_LOSS = 0.2
+"""The share of the first article that the Latin alphabet may remove without a warning."""
 ENDINGS = (".xml", ".bz2", ".zip")
 
 
 class WikiSource:
-    """The articles of one dump, an item each, by their titles; redirects and pages of other namespaces are left out.
+    """The articles of one dump, one item each, by title. Redirects and pages of other namespaces are left out.
 
     The dump is streamed: memory holds one page.
     """
@@ -46,57 +47,57 @@ class WikiSource:
     def symbols(self) -> str | None:
         """The characters that are kept, in order, or None for all; `frequent` reads the whole dump to find them."""
         if self.alphabet == "frequent":
-            return most_frequent(text for _, text in self.cleaned())
+            return frequent_characters(text for _, text in self.read_articles())
         return LATIN if self.alphabet == "latin" else None
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over the rules of the cleaning, over the alphabet's own hash, and over the file's size and bytes, not its name."""
-        kept = hashlib.sha256(self.symbols.encode()).hexdigest() if self.symbols is not None else "all"
-        return fingerprint_of([self.path], ["dump"], f"cleaning {CLEANING} alphabet {kept}\n")
+        """SHA-256 over the version of the cleaning, the alphabet, and the file's size and bytes; its name does not count."""
+        alphabet = hashlib.sha256(self.symbols.encode()).hexdigest() if self.symbols is not None else "all"
+        return hash_files([self.path], ["dump"], f"cleaning {CLEANING_VERSION} alphabet {alphabet}\n")
 
-    def cleaned(self) -> Iterator[tuple[str, str]]:
+    def read_articles(self) -> Iterator[tuple[str, str]]:
         """Titles and plain texts, before the alphabet is applied."""
-        return ((page.title, clean(page.text, page.hidden)) for page in pages(self.path))
+        return ((page.title, clean(page.text, page.hidden_prefixes)) for page in read_pages(self.path))
 
     def items(self) -> Iterator[Item]:
         """Every article that has text left."""
-        found, symbols = False, self.symbols
-        for title, text in self.cleaned():
-            if kept := text if symbols is None else restricted(text, symbols):
-                found = True
-                yield Item(title, kept)
-        if not found:
-            which = "" if symbols is None else f" in the alphabet {self.alphabet}"
-            raise IsoscopeError(f"{self.path} holds no complete article with text{which}; give a dump with one that is no redirect.")
+        is_empty, symbols = True, self.symbols
+        for title, article in self.read_articles():
+            if text := article if symbols is None else keep_characters(article, symbols):
+                is_empty = False
+                yield Item(title, text)
+        if is_empty:
+            condition = "" if symbols is None else f" in the alphabet {self.alphabet}"
+            raise IsoscopeError(f"{self.path} holds no complete article with text{condition}; give a dump with one that is no redirect.")
 
 
-def restricted(text: str, symbols: str) -> str:
+def keep_characters(text: str, symbols: str) -> str:
     """A text without the characters that an alphabet lacks.
 
-    >>> restricted("Tokyo (東京) is “large”", LATIN)
+    >>> keep_characters("Tokyo (東京) is “large”", LATIN)
     'Tokyo is “large”'
     """
-    return compact(re.sub(f"[^{re.escape(symbols)}]+", "", text))
+    return tidy_spaces(re.sub(f"[^{re.escape(symbols)}]+", "", text))
 
 
-def most_frequent(texts: Iterable[str], size: int = SIZE) -> str:
-    """The most frequent characters of texts, in the order of their code points; of equally frequent ones those with lower ones.
+def frequent_characters(texts: Iterable[str], size: int = SIZE) -> str:
+    """The most frequent characters of texts, sorted by code point. Of equally frequent ones, the lower code point is preferred.
 
-    A line's end and the space are always among them, because texts are laid out with them.
+    The line feed and the space are always among them, because they lay out the text.
 
-    >>> most_frequent(["banana", "bees"], size=5)
+    >>> frequent_characters(["banana", "bees"], size=5)
     '\\n abe'
     """
     counts = Counter[str]()
     for text in texts:
         counts.update(text)
-    chosen = sorted(counts.keys() - {"\n", " "}, key=lambda symbol: (-counts[symbol], symbol))[: size - 2]
-    return "".join(sorted(["\n", " ", *chosen]))
+    frequent = sorted(counts.keys() - {"\n", " "}, key=lambda symbol: (-counts[symbol], symbol))[: size - 2]
+    return "".join(sorted(["\n", " ", *frequent]))
 
 
-def parse(spec: str) -> tuple[Path, str] | None:
-    """The file and the alphabet of a spec, or None where it names no file."""
+def parse_spec(spec: str) -> tuple[Path, str] | None:
+    """The file and the alphabet of a spec, or None if it names no file."""
     if Path(spec).is_file():
         return Path(spec), "latin"
     name, _, query = spec.rpartition("?")
@@ -113,7 +114,7 @@ def parse(spec: str) -> tuple[Path, str] | None:
 
 
 def is_dump(path: Path) -> bool:
-    """Whether a file is meant as a dump: by its ending, or by how it begins."""
+    """Whether a file is meant as a dump, by its ending or its beginning."""
     if path.suffix.lower() in ENDINGS:
         return True
     with path.open("rb") as file:
@@ -121,18 +122,18 @@ def is_dump(path: Path) -> bool:
 
 
 def open_wiki(spec: str, column: str | None, modality: str) -> WikiSource | None:
-    """The dump that `spec` means, or None; the first page is read at once, so that a mistake is told before a model is loaded."""
-    parsed = parse(spec)
+    """The dump that `spec` names, or None."""
+    parsed = parse_spec(spec)
     if parsed is None or not is_dump(parsed[0]):
         return None
     source = WikiSource(*parsed)
-    first = next(source.items())
+    first = next(source.items())  # an error in the first page is reported before a model is loaded
     if source.alphabet == "latin":
-        text = next(text for title, text in source.cleaned() if title == first.id)
-        lost = 1 - len(first.content) / len(text)
-        if lost > STRANGE:
+        text = next(text for title, text in source.read_articles() if title == first.id)
+        loss = 1 - len(first.content) / len(text)
+        if loss > MAX_LOSS:
             warnings.warn(
-                f"The alphabet of {SIZE} Latin characters leaves out {lost:.0%} of the first article of {parsed[0]}; for a wiki in another "
+                f"The alphabet of {SIZE} Latin characters leaves out {loss:.0%} of the first article of {parsed[0]}; for a wiki in another "
                 f"script write {parsed[0]}?alphabet=frequent or ?alphabet=all.",
                 IsoscopeWarning,
                 stacklevel=2,

@@ -1,7 +1,8 @@
-"""Wikitext to plain text: code, media, tables, templates, notes and tags out, the words of links and headings kept.
+"""Wikitext to plain text: removes code, media, tables, templates, notes and tags, and keeps the words of links and headings.
 
-Every step is one pass over the text: marks are found by expressions that cannot backtrack, and nesting is kept on a stack, so that a page
-of nothing but opening marks costs no more than any other. What is opened and never closed loses its mark and keeps its content.
+Every step is one pass over the text. Marks are found by expressions with possessive quantifiers (`*+`, `++`), which cannot backtrack, and
+nesting is kept on a stack, so that a page of nothing but opening marks costs no more than any other. A mark that is opened and never
+closed is removed, but its content stays.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ import html
 import re
 import unicodedata
 
-HIDDEN = frozenset({"file", "image", "media", "category"})
+HIDDEN_PREFIXES = frozenset({"file", "image", "media", "category"})
 """The prefixes of links that show no text, in lower case: media and categories."""
 
 CODE = "code|source|syntaxhighlight|pre|tt|kbd|samp|math|chem|ce|nowiki"
 MEDIA = "gallery|timeline|imagemap|score|graph|mapframe|maplink|hiero|img|audio|video"
-APART = "ref|references|table|templatedata|templatestyles|inputbox|categorytree|style|script|includeonly"
+NOT_PROSE = "ref|references|table|templatedata|templatestyles|inputbox|categorytree|style|script|includeonly"
 BLOCKS = "blockquote|br|caption|center|dd|div|dl|dt|h[1-6]|hr|li|ol|p|poem|td|th|tr|ul"
 INLINE = (
     "a|abbr|b|bdi|bdo|big|cite|col|colgroup|data|del|dfn|em|font|i|indicator|ins|mark|nobr|noinclude|onlyinclude|q|rb|rp|rt|ruby|s|section|"
@@ -23,9 +24,9 @@ INLINE = (
 )
 
 CODE_LINE = "\x00"
-"""Put before a line that began with a space, which wikis show as code; no page holds this character."""
+"""Marks a line that began with a space, which wikis show as code. No page holds this character: it is removed first."""
 INDENTED = re.compile(r"\n ++(?![\s{|!<])")
-ELEMENT = re.compile(rf"<!--|-->|<(?=[/a-z])(/?)({CODE}|{MEDIA}|{APART})\b([^<>]*+)>", re.IGNORECASE)
+ELEMENT = re.compile(rf"<!--|-->|<(?=[/a-z])(/?)({CODE}|{MEDIA}|{NOT_PROSE})\b([^<>]*+)>", re.IGNORECASE)
 PLAIN_LINK = re.compile(r"\[\[(?:[^][{}|:#\n]*+\|)?([^][{}|:#\n]++)\]\]")
 NESTING = re.compile(r"(\{\{\{*+|\}\}\}*+|\[\[|\]\](?!\](?!\]))|\n[ \t:\x00]*+(?:\{\||\|\}(?!\})))")
 LANGUAGE = re.compile(r"[a-z]{2,3}(?:-[a-z-]+)?|simple")
@@ -36,44 +37,49 @@ ENDLESS = re.compile(r"&#(?:[0-9]{8,}+|[xX][0-9a-fA-F]{8,}+);?")
 ADDRESS = r"\[(?:https?:|ftps?:|mailto:|news:|ircs?:|gopher:|telnet:|//)[^]\s[<>]*+[ \t]*+"
 NAMED_ADDRESS, OPEN_ADDRESS = re.compile(rf"{ADDRESS}([^][\n]*+)\]", re.IGNORECASE), re.compile(ADDRESS, re.IGNORECASE)
 BLOCK_TAG = re.compile(rf"</?(?=[a-z])(?:{BLOCKS})\b[^<>]*+>", re.IGNORECASE)
-INLINE_TAG = re.compile(rf"</?(?=[a-z])(?:(?:{INLINE}|{CODE}|{MEDIA}|{APART})\b[^<>]*+|[a-z][\w-]*+\s*+/?)>", re.IGNORECASE)
+INLINE_TAG = re.compile(rf"</?(?=[a-z])(?:(?:{INLINE}|{CODE}|{MEDIA}|{NOT_PROSE})\b[^<>]*+|[a-z][\w-]*+\s*+/?)>", re.IGNORECASE)
 INVISIBLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe0f\ufeff\ufffe\uffff]+")
 PILED = re.compile(r"([^\w\s\x00-\x7f]{30})[^\w\s\x00-\x7f]++")
-"""More marks on one letter than Unicode's stream-safe format allows: to put them in order takes time that grows with their square."""
+"""More marks on one letter than Unicode's stream-safe format allows. Normalising sorts them, in quadratic time."""
 BLANK = re.compile("[\t\x0b-\r\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
 
-SPACES, EMPTY_LINES = re.compile("  +"), re.compile("\n\n\n+")
-HOLLOW, LIMPING, LOOSE = re.compile(r"\([ ,;:]*+\)"), re.compile(r"\([ ,;]++"), re.compile(r" (?=[,;.)](?:\s|$))")
-RESEMBLING, DOUBLED = re.compile(r"<(?=[A-Za-z/!])"), re.compile(r"([\[\]{}])\1+")
+SPACES = re.compile("  +")
+EMPTY_LINES = re.compile("\n\n\n+")
+EMPTY_PARENTHESES = re.compile(r"\([ ,;:]*+\)")
+OPENED_BY_COMMA = re.compile(r"\([ ,;]++")
+SPACE_BEFORE_STOP = re.compile(r" (?=[,;.)](?:\s|$))")
+LIKE_A_TAG = re.compile(r"<(?=[A-Za-z/!])")
+LIKE_A_MARK = re.compile(r"([\[\]{}])\1+")
 
-DEEPEST_LINK = 8
-"""Links within links beyond this are stray marks: each level copies its text once more."""
+MAX_LINK_DEPTH = 8
+"""Links nested deeper than this are stray marks: each level copies its text once more."""
 
 
-def clean(text: str, hidden: frozenset[str] = HIDDEN) -> str:
-    """The plain text of a page in wikitext; `hidden` are the prefixes of links that are left out.
+def clean(text: str, hidden: frozenset[str] = HIDDEN_PREFIXES) -> str:
+    """The plain text of a page in wikitext; links with a prefix in `hidden` are left out.
 
     >>> clean("'''Lithium''' is a [[metal|soft metal]].{{cn|date=May}}<ref>A book</ref> [[Image:Li.jpg|thumb|In [[oil]]]]")
     'Lithium is a soft metal.'
     """
     text = INDENTED.sub("\n" + CODE_LINE, "\n" + text.replace(CODE_LINE, "").replace("\r\n", "\n"))
-    text = without_nested(PLAIN_LINK.sub(r"\1", without_elements(text)), hidden)
-    text = by_line(SWITCH.sub("", QUOTES.sub("", text)))
+    text = remove_nested(PLAIN_LINK.sub(r"\1", remove_elements(text)), hidden)
+    text = clean_lines(SWITCH.sub("", QUOTES.sub("", text)))
     text = OPEN_ADDRESS.sub("", NAMED_ADDRESS.sub(r"\1", text))
     text = html.unescape(ENDLESS.sub("", text))
     text = INLINE_TAG.sub("", BLOCK_TAG.sub("\n", text))
     text = PILED.sub(r"\1", BLANK.sub(" ", INVISIBLE.sub("", text)))
-    return compact(unicodedata.normalize("NFC", text))
+    return tidy_spaces(unicodedata.normalize("NFC", text))
 
 
-def without_elements(text: str) -> str:
-    """Without comments and without the elements whose content is no prose.
+def remove_elements(text: str) -> str:
+    """Remove comments, and the elements whose content is no prose.
 
-    An element that is opened again before it is closed was never closed: it loses its tag, not what follows.
+    An element that is opened again before it is closed was never closed: only its tag is removed.
     """
     marks = list(ELEMENT.finditer(text))
-    ends = [mark.end() for mark in marks]  # of what goes: the mark, or the whole element
-    following: dict[str, tuple[bool, int]] = {}  # whether the next mark of each name closes, and its end
+    ends = [mark.end() for mark in marks]  # the end of the part to remove: of the mark, or of the whole element
+    # From the end to the start, so that the next mark of each name is known: whether it closes, and its end.
+    following: dict[str, tuple[bool, int]] = {}
     for i in range(len(marks) - 1, -1, -1):
         slash, name, attributes = marks[i].groups()
         if name is None:
@@ -94,21 +100,23 @@ def without_elements(text: str) -> str:
     return "".join(pieces)
 
 
-def without_nested(text: str, hidden: frozenset[str]) -> str:
-    """Without templates and tables, and with the words of links in their place.
+def remove_nested(text: str, hidden: frozenset[str]) -> str:
+    """Remove templates and tables, and put the words of links in their place.
 
-    A closing mark closes the nearest of its kind; what was opened since then, and what is open at the end, loses its mark only.
+    A closing mark closes the nearest opening mark of its kind. Of marks opened since then, or still open at the end, only the mark goes.
     """
-    out, stack, count = list[str](), list[tuple[str, int]](), {"{{": 0, "{|": 0, "[[": 0}
+    out = list[str]()
+    stack = list[tuple[str, int]]()  # opening marks, each with the length of `out` at that time
+    count = {"{{": 0, "{|": 0, "[[": 0}  # how many of each kind are on the stack
 
-    def close(opened: str) -> None:
-        if not count[opened]:
+    def close(mark: str) -> None:
+        if not count[mark]:
             return
         kind, start = "", 0
-        while kind != opened:
+        while kind != mark:
             kind, start = stack.pop()
             count[kind] -= 1
-        out[start:] = [link_text("".join(out[start:]), hidden)] if opened == "[[" else []
+        out[start:] = [link_text("".join(out[start:]), hidden)] if mark == "[[" else []
 
     for i, piece in enumerate(NESTING.split(text)):
         kind = piece[-2:]
@@ -125,7 +133,7 @@ def without_nested(text: str, hidden: frozenset[str]) -> str:
         elif kind == "|}":
             close("{|")
             out.append("\n")
-        elif kind == "{|" or count[kind] < DEEPEST_LINK:
+        elif kind == "{|" or count[kind] < MAX_LINK_DEPTH:
             stack.append((kind, len(out)))
             count[kind] += 1
             out.append("\n{|" if kind == "{|" else "")
@@ -133,7 +141,7 @@ def without_nested(text: str, hidden: frozenset[str]) -> str:
 
 
 def link_text(inside: str, hidden: frozenset[str]) -> str:
-    """What a link shows, given what stands between its brackets."""
+    """The text that a link shows, given the text between its brackets."""
     target, pipe, shown = inside.partition("|")
     name = target.strip()
     prefix, colon, rest = name.partition(":")
@@ -146,8 +154,8 @@ def link_text(inside: str, hidden: frozenset[str]) -> str:
     return shown if pipe else name.lstrip(":#")
 
 
-def by_line(text: str) -> str:
-    """Without lines of code, rows of tables that were never closed, rules, and the marks of headings and lists."""
+def clean_lines(text: str) -> str:
+    """Remove lines of code, rows of unclosed tables, rules, and the marks of headings and lists."""
     lines = list[str]()
     for raw in text.split("\n"):
         line = raw.strip()
@@ -164,8 +172,8 @@ def by_line(text: str) -> str:
     return "\n".join(lines)
 
 
-def compact(text: str) -> str:
-    """Without the gaps and empty brackets that taking things out leaves, and without what still looks like an opened mark."""
-    text = LIMPING.sub("(", HOLLOW.sub("", SPACES.sub(" ", text)))
-    text = LOOSE.sub("", SPACES.sub(" ", text)).replace(" \n", "\n").replace("\n ", "\n")
-    return RESEMBLING.sub("< ", DOUBLED.sub(r"\1", EMPTY_LINES.sub("\n\n", text).strip()))
+def tidy_spaces(text: str) -> str:
+    """Remove the gaps and empty parentheses that removed parts leave, and break up what still looks like a mark."""
+    text = OPENED_BY_COMMA.sub("(", EMPTY_PARENTHESES.sub("", SPACES.sub(" ", text)))
+    text = SPACE_BEFORE_STOP.sub("", SPACES.sub(" ", text)).replace(" \n", "\n").replace("\n ", "\n")
+    return LIKE_A_TAG.sub("< ", LIKE_A_MARK.sub(r"\1", EMPTY_LINES.sub("\n\n", text).strip()))

@@ -1,4 +1,4 @@
-"""What every matrix on disk has in common: its shape, its blocks, its fingerprint, and the checks of all three."""
+"""The base class of matrices on disk: shape, blocks and fingerprint, and the checks that all formats share."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import numpy as np
 
 from isoscope.core.errors import IsoscopeError, nearest
 
-LARGEST_SIZE = 1 << 48
+MAX_LENGTH = 1 << 48
 """Rows or columns beyond which a header is not believed."""
-LARGEST_BLOCK = 256 << 20
-"""Bytes of a block; a matrix of very many columns comes in fewer rows at a time than were asked for."""
+MAX_BLOCK_BYTES = 256 << 20
+"""Bytes of a block. Of a very wide matrix a block has fewer rows than were asked for."""
 Block = np.ndarray[tuple[int, int], np.dtype[Any]]
 
 
@@ -27,7 +27,7 @@ class ArrayFile(ABC):
         self.path, self.name = path, name
         self.n, self.d = check_shape(path, shape)
         self.dtype = block_dtype(path, dtype)
-        """Of the blocks: as stored where that is a float of 16, 32 or 64 bits, else the smallest float that holds the values exactly."""
+        """The type of the blocks: as stored for floats of 16, 32 or 64 bits, else the smallest float that holds the values exactly."""
 
     @abstractmethod
     def _blocks(self, rows: int, start: int, stop: int) -> Iterator[Block]:
@@ -38,20 +38,20 @@ class ArrayFile(ABC):
         if rows < 1:
             raise IsoscopeError(f"The number of rows in a block must be at least 1; got {rows}.")
         start, stop, _ = slice(start, stop).indices(self.n)
-        return self._blocks(max(1, min(rows, LARGEST_BLOCK // (self.d * 8))), start, stop)
+        return self._blocks(max(1, min(rows, MAX_BLOCK_BYTES // (self.d * 8))), start, stop)
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over shape, type and values, row after row: the same matrix has the same one in whatever format it is stored."""
+        """SHA-256 over shape, type and values, row by row: a matrix has the same fingerprint in every format and byte order."""
         digest = hashlib.sha256(f"{self.n} {self.d} {self.dtype.name}\n".encode())
         for block in self.blocks():
-            little = np.ascontiguousarray(block, dtype=block.dtype.newbyteorder("<"))
-            digest.update(little.data.cast("B"))
+            little_endian = np.ascontiguousarray(block, dtype=block.dtype.newbyteorder("<"))
+            digest.update(little_endian.data.cast("B"))
         return digest.hexdigest()
 
 
 def block_dtype(path: Path, dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The native float type in which values of `dtype` are handed out; anything but real numbers is refused."""
+    """The native float type of the blocks for stored values of `dtype`. Anything but real numbers is refused."""
     if dtype.hasobject:
         raise IsoscopeError(f"{path} holds pickled Python objects, which are never loaded; save the matrix as plain float32.")
     if dtype.kind not in "fiub":
@@ -62,18 +62,31 @@ def block_dtype(path: Path, dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def check_shape(path: Path, shape: tuple[int, ...]) -> tuple[int, int]:
-    """(n, d), or a sentence that says which shape was found instead."""
+    """(n, d), or an error that names the shape."""
     if len(shape) != 2:
         raise IsoscopeError(f"{path} holds an array of shape {shape}, and (n, d) is expected; reshape it and save it again.")
-    if max(shape) > LARGEST_SIZE:
+    if max(shape) > MAX_LENGTH:
         raise IsoscopeError(f"{path} claims an array of shape {shape}, which no disk holds; copy or save it again.")
     if min(shape) < 1:
         raise IsoscopeError(f"{path} holds an array of shape {shape}, without a single value; at least one row and one column are needed.")
     return shape[0], shape[1]
 
 
-def choose(path: Path, key: str | None, shapes: dict[str, tuple[int, ...]]) -> str:
-    """The array that `key` names, or the only matrix among several arrays."""
+def check_length(path: Path, needed: int, present: int) -> None:
+    """Refuse a file that holds fewer bytes than its header promises."""
+    if present < needed:
+        raise IsoscopeError(
+            f"{path} is truncated: {needed} bytes of values are promised, {max(present, 0)} are there; copy or save it again."
+        )
+
+
+def choose_array(path: Path, key: str | None, shapes: dict[str, tuple[int, ...]]) -> tuple[str, str]:
+    """The array that `key` names, or the only matrix among several arrays; and how the matrix is called in tables."""
+    name = _choose_name(path, key, shapes)
+    return name, path.name if len(shapes) == 1 else f"{path.name}:{name}"
+
+
+def _choose_name(path: Path, key: str | None, shapes: dict[str, tuple[int, ...]]) -> str:
     if key is not None and key in shapes:
         return key
     listed = ", ".join(f"{name} {shape}" for name, shape in list(shapes.items())[:20]) + (", …" if len(shapes) > 20 else "")
@@ -85,7 +98,7 @@ def choose(path: Path, key: str | None, shapes: dict[str, tuple[int, ...]]) -> s
     if not shapes:
         raise IsoscopeError(f"{path} holds no array; a matrix of shape (n, d) is expected.")
     if not matrices and len(shapes) == 1:
-        return next(iter(shapes))  # check_shape says what is wrong with it
+        return next(iter(shapes))  # check_shape explains what is wrong with it
     if not matrices:
         raise IsoscopeError(f"{path} holds no matrix of shape (n, d); its arrays are {listed}.")
     raise IsoscopeError(f"{path} holds several matrices: {listed}; choose one with --key.")

@@ -1,0 +1,132 @@
+"""Files of a source: how they are found, named and hashed, and sources whose files hold one item each (clips, images)."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from isoscope.core.errors import IsoscopeError
+from isoscope.core.source import Item, SourceKind
+
+ENDINGS = {
+    "text": (".txt", ".jsonl", ".parquet"),
+    "speech": (".wav", ".flac", ".ogg", ".mp3"),
+    "images": (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff"),
+}
+"""The modalities, and the endings of their files."""
+READ_BYTES = 1 << 20
+
+
+class FileItems:
+    """Files that hold one item each. One is read at a time."""
+
+    def __init__(self, modality: str, name: str, files: Sequence[Path], read: Callable[[BinaryIO, str], Any]) -> None:
+        self.modality, self.name, self.files, self.read = modality, name, list(files), read
+        self.labels = relative_names(self.files)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over the relative names, sizes and bytes of the files, in order."""
+        return hash_files(self.files, self.labels)
+
+    def items(self) -> Iterator[Item]:
+        """Every file; its id is its path below the folder that all share."""
+        for path, label in zip(self.files, self.labels, strict=True):
+            with path.open("rb") as file:
+                content = self.read(file, str(path))
+            yield Item(label, content)
+
+
+def file_items_kind(modality: str, accepts: str, embedded: Path, read: Callable[[BinaryIO, str], Any]) -> SourceKind:
+    """The kind of source whose files hold one item each, which `read` decodes."""
+
+    def open_files(spec: str, column: str | None, wanted: str) -> FileItems | None:
+        if spec == "embedded":
+            return FileItems(modality, spec, match_files(f"{glob.escape(str(embedded))}/*"), read) if modality == wanted else None
+        files = find_files(spec, modality, wanted)
+        if not files:
+            return None
+        source = FileItems(modality, short_name(spec), files, read)
+        next(source.items())  # an error in the first file is reported before a model is loaded
+        return source
+
+    return SourceKind(modality, modality, accepts, open_files)
+
+
+def relative_names(files: Sequence[Path]) -> list[str]:
+    """Each file's path below the folder that all of them share, with forward slashes on every system.
+
+    Items are named by it, and the sample is drawn by hashes of these names: it must not depend on where a corpus lies.
+    """
+    shared = os.path.commonpath([path.absolute().parent for path in files])
+    return [path.absolute().relative_to(shared).as_posix() for path in files]
+
+
+def hash_files(files: Sequence[Path], labels: Sequence[str], preface: str = "") -> str:
+    """SHA-256 over a preface and over the labels, sizes and bytes of the files, in order.
+
+    A size before the bytes marks where a file ends, so that moving text from one file to the next changes the hash.
+    """
+    digest = hashlib.sha256(preface.encode())
+    for path, label in zip(files, labels, strict=True):
+        digest.update(f"{label} {path.stat().st_size}\n".encode())
+        with path.open("rb") as file:
+            while block := file.read(READ_BYTES):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def modality_of(path: Path) -> str | None:
+    """The modality of a file by its ending.
+
+    >>> modality_of(Path("a/Clip.WAV")), modality_of(Path("readme.md"))
+    ('speech', None)
+    """
+    return next((modality for modality, endings in ENDINGS.items() if path.suffix.lower() in endings), None)
+
+
+def find_files(spec: str, modality: str, wanted: str) -> list[Path]:
+    """The files of one modality that a path, a folder or a pattern names, sorted by name.
+
+    A single file has the modality of its ending, and so have the files of a pattern if their endings agree. In a folder, and among files of
+    several modalities, only those of the modality `wanted` are meant.
+    """
+    path = Path(spec)
+    if path.is_file():
+        return [path] if modality_of(path) == modality else []
+    if path.is_dir():
+        inside = match_files(f"{glob.escape(spec)}/**/*") if modality == wanted else []
+        return [file for file in inside if modality_of(file) == modality]
+    files = match_files(spec)
+    modalities = {modality_of(file) for file in files}
+    if modalities != {modality} and (modality != wanted or modality not in modalities):
+        return []
+    # A pattern that also matches a README is more likely too wide than meant so.
+    unknown = next((file for file in files if modality_of(file) is None), None)
+    if unknown:
+        endings = f"{', '.join(ENDINGS[modality][:-1])} or {ENDINGS[modality][-1]}"
+        hint = f"narrow it, as in **/*{ENDINGS[modality][0]}"
+        raise IsoscopeError(f"The pattern {spec} also matches {unknown}, not a {endings} file; {hint}.")
+    return [file for file in files if modality_of(file) == modality]
+
+
+def match_files(pattern: str) -> list[Path]:
+    """The files that a pattern matches, without hidden ones. They are sorted by name, because disks list files in any order."""
+    return sorted((file for file in map(Path, glob.iglob(pattern, recursive=True)) if file.is_file()), key=Path.as_posix)
+
+
+def short_name(spec: str) -> str:
+    """The name of a source in a table: that of its file or folder, or its pattern, without the folders above.
+
+    >>> short_name("/home/me/corpus/**/*.txt"), short_name("corpus/a.txt")
+    ('**/*.txt', 'a.txt')
+    """
+    path = Path(spec)
+    if path.exists() or not glob.has_magic(spec):
+        return path.absolute().name
+    return "/".join(path.parts[next(i for i, part in enumerate(path.parts) if glob.has_magic(part)) :])
