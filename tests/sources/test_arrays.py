@@ -69,7 +69,7 @@ def test_the_fingerprint_follows_values_shape_and_type(tmp_path):
     ("stored", "given"),
     [("f2", "f2"), ("f4", "f4"), ("f8", "f8"), ("i1", "f4"), ("u2", "f4"), ("?", "f4"), ("i4", "f8"), (">i8", "f8")],
 )
-def test_types(tmp_path, stored, given):
+def test_blocks_have_the_stored_float_type_or_the_smallest_exact_one(tmp_path, stored, given):
     x = np.array([[0, 1], [1, 1], [1, 0]]).astype(stored)
     np.save(tmp_path / "x.npy", x)
     save_file({"x": x.astype(x.dtype.newbyteorder("="))}, tmp_path / "x.safetensors")
@@ -94,7 +94,7 @@ def test_bfloat16_is_the_upper_half_of_float32(tmp_path):
     np.testing.assert_array_equal(block.view(np.uint32), x.view(np.uint32))
 
 
-def test_a_key_chooses(tmp_path):
+def test_a_key_chooses_among_arrays(tmp_path):
     np.savez(tmp_path / "two.npz", one=X, two=2 * X)
     save_file({"one": X, "two": 2 * X}, tmp_path / "two.safetensors")
     pq.write_table(pa.table({"one": fixed_size(X), "two": fixed_size(2 * X)}), tmp_path / "two.parquet")
@@ -196,7 +196,7 @@ def object_npz(path):
         ("x.parquet", lambda p: pq.write_table(pa.table({"a": [1.0, 2.0], "b": [1.0, None]}), p), r"row 1 of 'b' has a missing value"),
     ],
 )
-def test_mistakes(tmp_path, name, write, sentence):
+def test_damaged_or_unsuitable_files_are_refused_in_one_sentence(tmp_path, name, write, sentence):
     write(tmp_path / name)
     with pytest.raises(IsoscopeError, match=sentence):
         list(open_array(tmp_path / name).blocks())
@@ -218,7 +218,7 @@ def test_a_type_that_safetensors_knows_and_this_does_not(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["c.npy", "fortran.npy", "x.safetensors"])
-def test_truncated(tmp_path, name):
+def test_truncated_files_are_refused(tmp_path, name):
     WRITERS[name](tmp_path / name)
     whole = (tmp_path / name).read_bytes()
     (tmp_path / name).write_bytes(whole[:-1])
@@ -227,7 +227,7 @@ def test_truncated(tmp_path, name):
 
 
 @pytest.mark.parametrize(("name", "where"), [("deflated.npz", slice(2000, 6000)), ("fixed.parquet", slice(4, 60))])
-def test_damage_inside_is_a_sentence_too(tmp_path, name, where):
+def test_damage_between_the_values_is_one_sentence(tmp_path, name, where):
     WRITERS[name](tmp_path / name)
     raw = bytearray((tmp_path / name).read_bytes())
     raw[where] = bytes(where.stop - where.start)
@@ -246,7 +246,7 @@ def test_a_member_shorter_than_its_header_says(tmp_path):
             open_array(tmp_path / "x.npz")
 
 
-def test_a_block_has_rows(tmp_path):
+def test_a_block_needs_at_least_one_row(tmp_path):
     np.save(tmp_path / "x.npy", X)
     with pytest.raises(IsoscopeError, match="must be at least 1; got 0"):
         open_array(tmp_path / "x.npy").blocks(0)

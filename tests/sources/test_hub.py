@@ -59,7 +59,7 @@ def test_the_split_is_train_unless_named(client):
     assert next(open_source("hf:wiki").items()).id == "wiki/train#0"
 
 
-def test_columns(client):
+def test_a_missing_or_unsuitable_column_is_refused(client):
     with pytest.raises(IsoscopeError, match=r"The dataset wiki has no column 'body'; its columns are text, id"):
         next(open_source("hf:wiki", "body").items())
     with pytest.raises(IsoscopeError, match=r"The column 'id' of the dataset wiki must hold strings; row 0 is a int"):
@@ -103,7 +103,7 @@ def test_the_package_is_missing(monkeypatch):
         ("hf:wiki?validation", r"must be hf:NAME\?config=…&split=…&revision=…; 'validation' is not of that form"),
     ],
 )
-def test_the_grammar(spec, sentence):
+def test_a_malformed_spec_is_refused(spec, sentence):
     with pytest.raises(IsoscopeError, match=sentence):
         open_source(spec)
 

@@ -67,7 +67,7 @@ def test_sixteen_bits_are_scaled_and_not_clipped(tmp_path, suffix):
     assert result[0, :, 0].tolist() == [0, 0, 1, 128, 255, 4]
 
 
-def test_what_is_transparent_is_white(tmp_path):
+def test_transparent_parts_are_white(tmp_path):
     image = PIL.Image.new("RGBA", (3, 1))
     for x, pixel in enumerate([(10, 20, 30, 255), (10, 20, 30, 0), (0, 0, 0, 51)]):
         image.putpixel((x, 0), pixel)
@@ -147,7 +147,7 @@ def test_a_file_that_was_cut_short(tmp_path, name, kind):
         open_source(str(tmp_path / name))
 
 
-def test_mistakes(tmp_path, monkeypatch):
+def test_damaged_or_unsuitable_images_are_refused_in_one_sentence(tmp_path, monkeypatch):
     (tmp_path / "a.png").write_bytes(b"")
     with pytest.raises(IsoscopeError, match=r"a\.png is not an image that can be read, or is damaged"):
         open_source(str(tmp_path / "a.png"))

@@ -78,7 +78,7 @@ def test_a_sine_keeps_its_frequency_and_height(rate, wanted):
     np.testing.assert_allclose(result[wanted // 2 : -wanted // 2], sine(440, wanted, 2)[wanted // 2 : -wanted // 2], atol=2e-3)
 
 
-def test_what_is_above_the_new_half_rate_vanishes_and_is_not_folded():
+def test_frequencies_above_half_the_new_rate_vanish():
     tone = sine(6_000, 16_000, 2, height=1)
     result = resample(tone, 16_000, 8_000)
     assert level(tone, 16_000, 6_000) == pytest.approx(0, abs=0.01)
@@ -189,7 +189,7 @@ def damaged(path, name):
         ),
     ],
 )
-def test_mistakes(tmp_path, name, make, sentence):
+def test_damaged_or_unsuitable_clips_are_refused_in_one_sentence(tmp_path, name, make, sentence):
     make(tmp_path, name)
     with pytest.raises(IsoscopeError, match=sentence):
         open_source(str(tmp_path / name))

@@ -31,7 +31,7 @@ def test_paragraphs_with_byte_order_mark_and_both_line_ends(tmp_path):
     assert pairs(source) == pairs(source)
 
 
-def test_rows_count_but_empty_ones_are_passed_over(tmp_path):
+def test_empty_rows_are_skipped_but_counted_in_ids(tmp_path):
     rows = [{"text": "one", "n": 1}, {"text": " "}, {"text": None}, {"text": "four"}]
     (tmp_path / "a.jsonl").write_text("\n\n".join(map(json.dumps, rows)))
     write_parquet(tmp_path / "a.parquet", text=[row["text"] for row in rows], n=[1, 2, 3, 4])
@@ -46,7 +46,7 @@ def test_half_a_character_of_json_is_read_as_unreadable(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
-def test_the_column(tmp_path, suffix):
+def test_a_column_is_chosen_or_refused_with_the_columns(tmp_path, suffix):
     def write(**columns):
         path = tmp_path / f"a.{suffix}"
         if suffix == "parquet":
@@ -122,7 +122,7 @@ def test_standard_input_can_be_read_twice(monkeypatch):
         open_source("-")
 
 
-def test_a_file_is_streamed(tmp_path):
+def test_memory_holds_a_part_of_a_file(tmp_path):
     with (tmp_path / "big.txt").open("w") as file:
         for i in range(40_000):
             file.write(f"Paragraph {i} " + "x" * 200 + "\n\n")
@@ -149,7 +149,7 @@ def test_a_file_is_streamed(tmp_path):
         ("a.parquet", b"", r"a\.parquet is not a readable Parquet file"),
     ],
 )
-def test_mistakes(tmp_path, name, content, sentence):
+def test_damaged_or_unsuitable_files_are_refused_in_one_sentence(tmp_path, name, content, sentence):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(IsoscopeError, match=sentence):
         list(open_source(str(tmp_path / name)).items())

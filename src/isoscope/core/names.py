@@ -25,4 +25,4 @@ def expand_home(name: str) -> Path:
     >>> expand_home("~nobody-of-this-name/x").as_posix()
     '~nobody-of-this-name/x'
     """
-    return Path(os.path.expanduser(name))
+    return Path(os.path.expanduser(name))  # Path.expanduser raises for an unknown user

@@ -67,6 +67,7 @@ class Number(float):
         self.low, self.high, self.null, self.null_sd = float(low), float(high), float(null), float(null_sd)
         return self
 
+    # A float is pickled by its arguments, which would lose the slots.
     def __getnewargs_ex__(self) -> tuple[tuple[float], dict[str, Any]]:
         return (float(self),), {name: getattr(self, name) for name in self.__slots__}
 

@@ -81,7 +81,7 @@ def _describe_losses(losses: list[Any]) -> str:
     """The curve of the losses and the last of them, in one line."""
     step, loss, held_out = losses[-1]
     curve = sparkline([entry.batch for entry in losses])
-    return f"{curve} loss {loss:.3f} after {step:,} steps" + (f", {held_out:.3f} on what was held out" if held_out == held_out else "")
+    return f"{curve} loss {loss:.3f} after {step:,} steps" + (f", {held_out:.3f} on held-out items" if held_out == held_out else "")
 
 
 def sparkline(values: list[float], width: int = 24) -> str:

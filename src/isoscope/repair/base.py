@@ -120,7 +120,7 @@ class Repair(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):  # typ
     def load(cls, path: str | Path) -> Self:
         """Read the fitted transformer that `save` wrote; `isoscope.repair.load` reads any of them."""
         saved = read_repair(Path(path))
-        classes: dict[str, type[Self]] = {found.__name__: found for found in _with_subclasses(cls) if not inspect.isabstract(found)}
+        classes: dict[str, type[Self]] = {kind.__name__: kind for kind in _with_subclasses(cls) if not inspect.isabstract(kind)}
         if saved.class_name not in classes:
             raise RepairError(f"{path} holds {saved.class_name}, not {cls.__name__}; isoscope.repair.load reads any repair.")
         try:
@@ -136,6 +136,7 @@ class Repair(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):  # typ
         repair = cls(**saved.parameters)
         repair._check_parameters(saved.d)
         repair.n_samples_seen_, repair.n_features_in_ = saved.n, saved.d
+        # The first array with an axis of a name sets its length; the others must agree.
         lengths = {"d": saved.d}
         for name, *axes in (array.split() for array in cls._arrays):
             array = saved.arrays.get(name)
@@ -175,7 +176,7 @@ class Repair(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):  # typ
 
 
 def _with_subclasses(cls: type[Any]) -> list[type[Any]]:
-    return [cls, *(found for below in cls.__subclasses__() for found in _with_subclasses(below))]
+    return [cls, *(kind for subclass in cls.__subclasses__() for kind in _with_subclasses(subclass))]
 
 
 def cloud_of_layer(sites: Mapping[Site, SiteStatistics], *, layer: int | None, stack: str | None, kind: str, policy: str) -> Cloud:

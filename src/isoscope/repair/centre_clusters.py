@@ -77,11 +77,13 @@ class CentreClusters(Repair):
     def _fit_points(self, X: np.ndarray) -> Self:
         self.n_samples_seen_, self.n_features_in_ = X.shape
         self.mean_ = X.mean(0, dtype=np.float64)
+        # Clusters are found around the mean of all: far from the origin, distances in float32 would lose their digits.
         z = (X - self.mean_).astype(np.float64 if X.dtype.itemsize > 4 else np.float32)
-        k = self.k or (None if len(X) >= COUNTS[0] * SMALLEST else 1)
+        k = self.k or (None if len(X) >= COUNTS[0] * SMALLEST else 1)  # too few points to choose a k from
         if k is not None and k > len(X):
             raise parameter_error("k", f"at most the number of points, {len(X)}", k)
         self.centres_ = (cluster(z, self.seed) if k is None else kmeans(z, k, self.seed)).centres
+        # k-means may stop before its centres are exactly the means of their points; what is subtracted must be the means.
         label = self._nearest_centre(z)
         self.means_, self.components_ = self.centres_.copy(), np.zeros((len(self.centres_), self.directions, X.shape[1]))
         for c in np.unique(label):

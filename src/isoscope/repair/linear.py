@@ -210,6 +210,7 @@ class Whiten(InvertibleRepair):
         directions = Directions.of(moments, precision, "Whiten")
         if not directions.real.any():
             raise RepairError(f"Whiten needs points that differ; all {moments.n} are equal to within rounding.")
+        # A ridge gives every direction a variance to divide by, also one that holds only rounding.
         usable = directions.real if self.ridge == 0 else np.ones_like(directions.real)
         wanted = moments.d if self.n_components is None else int(self.n_components)
         self.components_, self.variances_ = directions.vectors[usable][:wanted], directions.variances[usable][:wanted]
@@ -221,7 +222,7 @@ class Whiten(InvertibleRepair):
                 f"{lost} of the {wanted} directions have no variance beyond rounding in these {moments.n} points and {fate}"
                 + ("." if self.ridge else f"; {type(self).__name__}('zca', ridge=1e-3) would keep them."),
                 IsoscopeWarning,
-                stacklevel=4,
+                stacklevel=4,  # the caller of fit: above are _learn, _fit and fit
             )
 
     @property
@@ -240,6 +241,7 @@ class Whiten(InvertibleRepair):
     def _scale(self, z: Floats, power: float) -> Floats:
         """Scale along the directions by variance to this power, and along unseen directions, if they are kept, by the ridge to it."""
         rest = float(self.ridge_**power) if self._keeps_unseen_directions else 0.0
+        # z·rest scales everything, also along the directions; so there only the difference is added.
         along = z @ (self.components_.T * ((self.variances_ + self.ridge_) ** power - rest))
         if self.kind == "pca":
             return along

@@ -63,6 +63,7 @@ def relative_names(files: Sequence[Path]) -> list[str]:
 
     Items are named by it, and the sample is drawn by hashes of these names: it must not depend on where a corpus lies.
     """
+    # The parents, because a single file would be the common path of itself, and have an empty name.
     shared = os.path.commonpath([path.absolute().parent for path in files])
     return [path.absolute().relative_to(shared).as_posix() for path in files]
 

@@ -84,6 +84,7 @@ class HubSource:
     def _read_media(self, rows: Any, label: str) -> Iterator[Any]:
         """The clip or image of every row, or None."""
         feature, usual = getattr(import_client(self.name, "datasets"), FEATURE[self.modality]), USUAL_COLUMN[self.modality]
+        # A streamed dataset may not know its features before its first row.
         features = rows.features or {self.column or usual: None}
         columns, fitting = list(features), [column for column, kind in features.items() if isinstance(kind, feature)]
         column = choose_column(f"The dataset {self.name}", self.column, columns if self.column else fitting or columns, fitting, usual)
@@ -107,6 +108,7 @@ class HubSource:
 
     def owns(self, path: str) -> bool:
         """Whether a path in a row is a file of this dataset, or of an archive of it. Rows are written by strangers."""
+        # A file in an archive is written as zip://member::archive; anything else before "::" would be another protocol.
         *archives, place = path.split("::")
         if not all(IN_ARCHIVE.match(archive) for archive in archives):
             return False

@@ -39,6 +39,7 @@ def read_clip(file: BinaryIO, shown: str) -> Clip:
     check_wav_size(file, shown)
     try:
         with soundfile.SoundFile(file) as sound:
+            # A block at a time, and mono at once: eight channels would otherwise take eight times the memory.
             rate, frames, estimated = sound.samplerate, sound.frames, sound.format == "MP3"
             if not RATES[0] <= rate <= RATES[1]:
                 raise IsoscopeError(f"{shown} has {rate} samples a second, and {RATES[0]:,} to {RATES[1]:,} are read; write it again.")
@@ -93,7 +94,7 @@ def resample(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
         return samples
     from scipy.signal import resample_poly
 
-    shared = gcd(rate, wanted)
+    shared = gcd(rate, wanted)  # 44,100 to 16,000 is 160 to 441: the filter's length grows with these numbers
     return np.asarray(resample_poly(samples, wanted // shared, rate // shared), np.float32)
 
 

@@ -45,6 +45,7 @@ class TextSource:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over the relative names, sizes and bytes of the files in order, and over the column of files with rows."""
+        # Without rows the column plays no part, and --column must not change the fingerprint.
         has_rows = any(path.suffix.lower() != ".txt" for path in self.files)
         return hash_files(self.files, self.labels, f"column {self.column or 'text'}\n" if has_rows else "")
 
@@ -86,6 +87,7 @@ def read_lines(path: Path, shown: str, most: int = MAX_TEXT) -> Iterator[str]:
         while raw := file.readline(most + 1):
             if len(raw) > most:
                 raise IsoscopeError(f"{shown} has a line of more than {most:,} bytes at offset {offset} and is refused; divide it.")
+            # The offset counts the byte order mark, as an editor or hexdump does.
             mark = 3 if offset == 0 and raw.startswith(b"\xef\xbb\xbf") else 0
             try:
                 yield raw[mark:].decode("utf-8").rstrip("\r\n")
@@ -98,7 +100,7 @@ def read_lines(path: Path, shown: str, most: int = MAX_TEXT) -> Iterator[str]:
 def read_paragraphs(path: Path, shown: str) -> Iterator[tuple[int, str]]:
     """The runs of lines between blank lines."""
     ordinal, paragraph, size = 0, list[str](), 0
-    for line in chain(read_lines(path, shown), [""]):
+    for line in chain(read_lines(path, shown), [""]):  # the last blank line ends the last paragraph
         if line.strip():
             paragraph.append(line)
             size += len(line)

@@ -77,12 +77,14 @@ class Checkpoints:
 
     def save_state(self, step: int, network: Any, optimizer: Any, losses: list[Loss]) -> None:
         """Save the state after this step: weights in full precision, the optimizer's moments of each, and the losses."""
+        # The optimizer knows its parameters by identity; in a file they go by name.
         names = {parameter: name for name, parameter in network.named_parameters()}
         state: dict[str, Tensor] = {f"weights/{name}": tensor for name, tensor in network.state_dict().items()}
         for parameter, moments in optimizer.state.items():
             state |= {f"{key}/{names[parameter]}": tensor for key, tensor in moments.items()}
         lines = ["step,loss,held_out", *(f"{at},{loss:.6f},{'' if held != held else f'{held:.6f}'}" for at, loss, held in losses)]
         metadata = {"step": str(step), "losses": json.dumps(losses)}
+        # The losses first: if the process is killed in between, the older state writes them again.
         write_atomically(self.folder / LOSSES, lambda temporary: temporary.write_text("\n".join(lines) + "\n", "utf-8"))
         write_atomically(self.folder / STATE, lambda temporary: save_file(state, temporary, metadata=metadata))
 

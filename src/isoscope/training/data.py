@@ -61,7 +61,7 @@ def load_data(recipe: Recipe, source: Source, progress: Callable[[], None] = lam
 
 def draw_hidden(recipe: Recipe, rng: np.random.Generator, shape: tuple[int, int], run: int = 1) -> np.ndarray:
     """(b, t) which positions are hidden: runs that start at random positions, at least one per sequence."""
-    starts = rng.random(shape) < recipe.masked / run
+    starts = rng.random(shape) < recipe.masked / run  # each start hides `run` positions
     starts[np.arange(shape[0]), rng.integers(shape[1], size=shape[0])] = True
     hidden = starts.copy()
     for shift in range(1, run):
@@ -140,6 +140,7 @@ class ImageData:
 
     def batch(self, rng: np.random.Generator, *, held_out: bool = False) -> Batch:
         """Crops, half of them mirrored, and the loss of their classes."""
+        # Every draw comes from `rng`, in a fixed order: images, then for each its place and whether it is mirrored.
         drawn = rng.choice(self.indices[held_out], self.recipe.batch)
         pixels = torch.from_numpy(np.stack([self._crop(self.images[i], rng) for i in drawn]))
         labels = torch.from_numpy(self.labels[drawn])
@@ -164,6 +165,7 @@ class SpeechData:
         if not frames:
             raise IsoscopeError("The data holds no speech: every clip is shorter than a frame.")
         joined = np.concatenate(frames)
+        # 1e-3 keeps a band without energy finite.
         mean, sd = joined.mean(0, dtype=np.float64), joined.std(0, dtype=np.float64) + 1e-3
         self.windows = Windows([((clip - mean) / sd).astype(np.float32) for clip in frames], recipe.length, "speech")
         scale = {"band_mean": [round(float(x), 6) for x in mean], "band_sd": [round(float(x), 6) for x in sd]}

@@ -75,6 +75,7 @@ class Attention(nn.Module):
         if self.config.rotary:
             angles = rotary(x.shape[1], q.shape[-1]).to(x)
             q, k = rotate(q, *angles), rotate(k, *angles)
+        # `open_` already holds the causal mask if there is padding, and sdpa refuses both at once.
         causal = self.config.causal and open_ is None
         if self.config._attn_implementation == "eager":
             open_ = torch.ones_like(q[0, 0] @ k[0, 0].mT, dtype=torch.bool).tril() if causal else open_
@@ -163,6 +164,7 @@ class SmallTransformer(PreTrainedModel):
         for block in self.blocks:
             x = block(x, open_)
             states = [*states, x] if output_hidden_states else states
+        # As in transformers, the last of the hidden states is the one after the final norm.
         states[-1] = x = self.last(x)
         return MaskedLMOutput(logits=self.head(x), hidden_states=tuple(states) if output_hidden_states else None)
 

@@ -61,6 +61,7 @@ class Recipe:
 
     def check_room(self) -> None:
         """Refuse a training whose weights and states alone exceed the memory."""
+        # A lower bound: four attention matrices and two of the MLP per block, and one state per block for the backward pass.
         weights = self.layers * (4 + 2 * self.expansion) * self.width**2
         states = self.batch * self.length * self.layers * self.width
         check_room(f"A network of {self.width:,} dimensions", WEIGHT_BYTES * (COPIES * weights + states), "ask for a smaller one")

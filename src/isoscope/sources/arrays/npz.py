@@ -64,7 +64,7 @@ class CompressedArray(ArrayFile):
         header = self.header
         with tempfile.NamedTemporaryFile(suffix=".npy") as spool:
             needed, room = header.length + self.n * self.d * header.dtype.itemsize, shutil.disk_usage(spool.name).free
-            if needed > room // 2:
+            if needed > room // 2:  # others need the disk too
                 folder = Path(spool.name).parent
                 raise IsoscopeError(f"{self.path} unfolds to {needed:,} bytes, and {folder} has {room:,}; save it again in C order.")
             while needed > 0 and (piece := file.read(min(needed, 1 << 20))):
@@ -98,6 +98,7 @@ def open_npz(path: Path, key: str | None = None) -> ArrayFile:
             raise IsoscopeError(
                 f"{path} holds {len(members):,} arrays, and {MAX_MEMBERS:,} is the most that is read; save fewer in one file."
             )
+        # All headers are read, because only they tell which member is the matrix.
         headers = dict[str, NpyHeader]()
         for info in members.values():
             check_member(path, info)

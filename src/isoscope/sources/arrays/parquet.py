@@ -26,6 +26,7 @@ class ParquetArray(ArrayFile):
 
     def _blocks(self, rows: int, start: int, stop: int) -> Iterator[Block]:
         with open_parquet_file(self.path) as file:
+            # Only whole row groups can be skipped; rows before `start` in the first of them are cut off below.
             groups, first = self._groups_between(file, start, stop)
             for batch in file.iter_batches(batch_size=rows, row_groups=groups, columns=self.columns):
                 low, high = max(start - first, 0), min(stop - first, batch.num_rows)
@@ -93,7 +94,7 @@ def open_parquet(path: Path, key: str | None = None) -> ParquetArray:
         name, label = choose_array(path, key, {name: (n, fixed_width(schema.field(name).type)) for name in lists})
         kind = schema.field(name).type
         d = fixed_width(kind)
-        if d < 0 and n:
+        if d < 0 and n:  # lists of any length: the first row decides, and the others are checked when they are read
             check_width(path, name)
             first = next(file.iter_batches(batch_size=1, columns=[name])).column(0)[0]
             d = len(first) if first.is_valid else 0

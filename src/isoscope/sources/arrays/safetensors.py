@@ -85,6 +85,7 @@ def is_well_formed(entry: Any) -> bool:
     offsets: Any = entry.get("data_offsets")
     if not are_sizes(shape) or not are_sizes(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
         return False
+    # Types that numpy lacks (F8, F4) may stand next to the matrix; their sizes are not known here.
     itemsize = np.dtype(TYPES[entry["dtype"]]).itemsize if entry["dtype"] in TYPES else None
     return itemsize is None or offsets[1] - offsets[0] == math.prod(shape) * itemsize
 

@@ -65,7 +65,7 @@ def read_into(target: np.ndarray[Any, Any], readinto: Callable[[memoryview], int
     done = 0
     while done < len(view):
         count = readinto(view[done : done + PIECE_BYTES])
-        if not count:
+        if not count:  # the file ends before its values do
             check_length(path, len(view), done)
         done += count or 0
 

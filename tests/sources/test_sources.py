@@ -69,7 +69,7 @@ def test_a_file_is_what_its_ending_says_whatever_the_modality(tmp_path):
     assert open_source(str(tmp_path / "*.txt"), modality="images").modality == "text"
 
 
-def test_words_that_mean_nothing(tmp_path):
+def test_an_unknown_or_unsuitable_modality_is_refused(tmp_path):
     with pytest.raises(IsoscopeError, match=r"The modality must be one of text, speech, images; it is 'sound'"):
         open_source("embedded", modality="sound")
     with pytest.raises(IsoscopeError, match=r"Standard input is read as text, and the model reads speech; name a file or a folder"):
