@@ -10,8 +10,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import isoscope
 from isoscope.core.errors import IsoscopeError
 from isoscope.engine.attention import plan_of
-from isoscope.engine.measure import limited_threads
 from isoscope.engine.places import Places
+from isoscope.engine.threads import limit_threads
 from isoscope.models.family import families
 from isoscope.models.load import load
 from isoscope.models.reference import resolve
@@ -274,9 +274,9 @@ def test_threads_of_torch_and_of_blas_are_limited_and_given_back():
     try:
         with threadpool_limits(2, user_api="blas"):
             before = used()
-            with limited_threads(1):
+            with limit_threads(1):
                 inside = used()
-            with limited_threads(None):
+            with limit_threads(None):
                 assert used() == before
             assert used() == before
     finally:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.version import __version__
 from isoscope.engine.announce import give_back
-from isoscope.engine.measure import finish_cell
+from isoscope.engine.cell import finish_cell
 from isoscope.engine.options import Options
 from isoscope.engine.progress import Progress
 from isoscope.engine.results import Results
@@ -33,7 +33,6 @@ from isoscope.models.piece import Piece, Positions
 from isoscope.models.tap import Layout, state_of
 from isoscope.statistics.kept import Statistics
 from isoscope.statistics.sample import item_hash
-from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
 
 STACK = "backbone"
@@ -71,10 +70,9 @@ def measure_module(
         raise IsoscopeError("There was no batch: batches is empty, or an iterator that was read before.")
     weights = _digest(whole)
     identity, columns, spec = one.identity(weights), one.columns(weights[:12]), one.spec(weights)
-    key = key_of(identity)
     ordered = one.ordered_statistics()
     run.prepare()
-    finish_cell(run, key, identity, ordered, columns, spec, options, progress, time.monotonic() - started, replace=True)
+    finish_cell(run, identity, ordered, columns, spec, options, progress, time.monotonic() - started, replace=True)
     del one, ordered
     gc.collect()  # a module and its hooks hold each other
     return Results(run.path)

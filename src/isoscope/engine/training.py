@@ -8,8 +8,8 @@ from typing import Any
 
 from isoscope.core.counts import SEED, check_count
 from isoscope.core.errors import IsoscopeError
-from isoscope.engine.measure import limited_threads
 from isoscope.engine.progress import Progress
+from isoscope.engine.threads import limit_threads
 from isoscope.models.suites.asked import Asked
 from isoscope.sources import open_source
 from isoscope.training.recipe import grid, recipe
@@ -49,7 +49,7 @@ def run_training(
     if dtype not in DTYPES:
         raise IsoscopeError(f"--dtype takes {' or '.join(DTYPES)}; got {dtype!r}.")
     made = chosen.identity() | {"data": source.fingerprint, "checkpoints": at, "dtype": dtype}
-    with limited_threads(threads):
+    with limit_threads(threads):
         with progress.bar(f"{name}: reading {source.name}", None, "items") as bar:
             read = data_for(chosen, source, bar.advance)
         for seed in wanted:
