@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from isoscope.core.site import WITHOUT, Site
-from isoscope.engine.announce import HeldPlan
+from isoscope.engine.memory_estimate import HeldPlan
 from isoscope.engine.options import Options
-from isoscope.engine.places import Places
 from isoscope.models.attention import Attended, AttentionTap
 from isoscope.models.attention_rows import attention_rows, count_scores, without
-from isoscope.models.heads import absorb_heads, absorb_rows
-from isoscope.models.tap import Layout, Tap
+from isoscope.models.layout import BatchLayout, Layout
+from isoscope.models.reduction import reduce_heads, reduce_rows
+from isoscope.models.tap import Tap
 from isoscope.statistics.attention import AttentionStatistics
 from isoscope.statistics.heads import HEAD_SAMPLE, Heads
 from isoscope.statistics.kept import Statistics
@@ -76,7 +76,7 @@ class AttentionSites:
         self.sizes: dict[Site, Size] = {}
         self.parts: dict[Site, Parts] = {}
         self.statistics: Statistics = {}
-        self.places: Places | None = None
+        self.layout: BatchLayout | None = None
 
     def _learn(self, call: Attended) -> None:
         self.sizes.setdefault(call.site, Size(call.query.shape[1], call.key.shape[1], call.query.shape[-1], call.scale))
@@ -107,35 +107,36 @@ class AttentionSites:
         before = ["cross_"] if site.kind.startswith("cross") else ["", *(["rotated_"] if self.options.rotated else [])]
         return {prefix + kind: heads for prefix in before for kind, heads in (("query", size.heads), ("key", size.key_heads))}
 
-    def calibrate(self, run: Callable[[], object], places: Places) -> None:
-        """One forward pass by which mean queries and largest dimensions are found."""
+    def calibrate(self, run: Callable[[], object], layout: BatchLayout) -> None:
+        """Run one forward pass and add it to the sums that give mean queries and largest dimensions."""
 
         def receive(call: Attended) -> None:
-            queries, keys = self._laid(call)
+            queries, keys = self._layouts(call)
             self.parts.setdefault(call.site, Parts()).add(call, queries.codes >= 0, keys.codes >= 0)
 
-        self.places, before = places, self.mode.receive
+        self.layout, before = layout, self.mode.receive
         self.mode.receive = receive
         try:
             run()
         finally:
             self.mode.receive = before
 
-    def _laid(self, call: Attended) -> tuple[Layout, Layout]:
-        assert self.places is not None
+    def _layouts(self, call: Attended) -> tuple[Layout, Layout]:
+        """The layouts of the queries and of the keys of a call."""
+        assert self.layout is not None
         (b, _, t, _), (rows, _, s, _) = call.query.shape, call.key.shape
-        return self.places.of(call.site, self.tap.width, (b, t), (rows, s))
+        return self.layout.of_attention(call.site, list(self.tap.stacks), self.tap.width, (b, t), (rows, s))
 
     def _receive(self, call: Attended) -> None:
         if call.site not in self.statistics:
             return
-        queries, keys = self._laid(call)
+        queries, keys = self._layouts(call)
         self._add_rows(call.site, call, queries)
         for kind, tensor, layout in self._given(call, queries, keys):
             site = Site(call.site.stack, kind, call.site.layer)
             kept = self.statistics[site]
             assert isinstance(kept, Heads)
-            absorb_heads(kept, tensor, layout, site, self.name)
+            reduce_heads(kept, tensor, layout, site, self.name)
         if self.options.sharpness:
             parts = self.parts[call.site]
             self._add_rows(self._named(call, WITHOUT[0]), without(call, mean_query=parts.mean_query), queries)
@@ -159,7 +160,7 @@ class AttentionSites:
         chosen = self._chosen(call.query.shape[2], self.options.query_rows)
         if chosen is None or len(chosen):
             rows = None if chosen is None else torch.from_numpy(chosen)
-            absorb_rows(kept, attention_rows(call, counted=counted, rows=rows, median=self.options.median), layout, site, self.name, chosen)
+            reduce_rows(kept, attention_rows(call, counted=counted, rows=rows, median=self.options.median), layout, site, self.name, chosen)
         few = self._chosen(call.query.shape[2], HISTOGRAM_ROWS)
         if kept.histogram is not None and few is not None and len(few):
             kept.count(count_scores(call, torch.from_numpy(few), counted))

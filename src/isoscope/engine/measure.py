@@ -68,13 +68,14 @@ def measure(
     chosen = options_from(options)
     elsewhere = {"address": address, "processes": processes, "shards": shards, "engine": None if engine == "local" else engine}
     if not isinstance(models, str) and hasattr(models, "named_modules"):
-        from isoscope.engine.module_pass import measure_module
+        from isoscope.engine.module_cell import measure_module
 
         for option in [*options, *(["column"] if column else []), *(word for word, value in elsewhere.items() if value is not None)]:
             if option not in OF_A_MODULE:
                 raise IsoscopeError(f"The option {option!r} does not apply to a module: batches are measured as they come, all of them.")
 
-        return measure_module(models, data, Run(out), chosen, Progress(quiet=quiet), feed=feed, blocks=blocks, name=name)
+        measure_module(models, data, Run(out), chosen, Progress(quiet=quiet), feed=feed, blocks=blocks, name=name)
+        return Results(out)
     if feed is not None or blocks is not None or name is not None or chosen.channels is not None:
         raise IsoscopeError("feed, blocks, channels and name belong to a torch.nn.Module; models by name bring their own.")
     names = named(models)

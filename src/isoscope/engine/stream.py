@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import Any
 
 import numpy as np
 
-from isoscope.core.slice import BODY, FIRST, SPECIAL
 from isoscope.core.source import Source
 from isoscope.engine.long_text import enough_pieces
-from isoscope.models.piece import Piece, Positions
-from isoscope.models.tap import Layout
-from isoscope.statistics.groups import GROUPS
-from isoscope.statistics.sample import item_hash, mix, point_hashes
+from isoscope.models.layout import FREQUENCY_BINS
+from isoscope.models.piece import Piece
+from isoscope.statistics.sample import item_hash
 
 FEW_ITEMS = 30
 """Below so many items the jackknife is over sequences."""
 WINDOW_BATCHES = 8
-FREQUENCY_BINS = 4
 
 Encode = Callable[[Any], list[Piece]]
 
@@ -118,71 +114,6 @@ def batches(window: list[Sequence], tokens: int, *, pads: bool) -> Iterator[list
             fit = max(1, tokens // left[0].piece.takes)
             yield left[:fit]
             left = left[fit:]
-
-
-class Slicer:
-    """Which slice each position is in. Names are fixed beforehand, so that shards and checkpoints agree."""
-
-    def __init__(self, split: tuple[str, ...], seq_len: int, frequency: dict[int, int] | None = None) -> None:
-        self.split, self.frequency = split, frequency or {}
-        last = (seq_len - 1).bit_length()
-        positions = [f"position-{_span(i)}" for i in range(last)] if "position" in split else [""]
-        frequencies = [f"frequency-{i + 1}" for i in range(FREQUENCY_BINS)] if "frequency" in split else [""]
-        self.width = len(positions)
-        parts = ["+".join(filter(None, (f, p))) for f in frequencies for p in positions]
-        plain = [f"{BODY}:{part}" if part else BODY for part in parts]
-        sinks = [f"{BODY}:{'+'.join(filter(None, ('sink', part)))}" for part in parts] if "sink" in split else []
-        self.parts = len(parts)
-        self.names = [SPECIAL, FIRST, *plain, *sinks]
-
-    def codes(self, positions: Positions) -> np.ndarray:
-        """The code of each position of one piece, as an index into `names`."""
-        n = len(positions.special)
-        part = np.zeros(n, dtype=np.int16)
-        if "frequency" in self.split and positions.ids is not None:
-            part += np.array([self.frequency.get(int(i), 0) for i in positions.ids], dtype=np.int16) * self.width
-        if "position" in self.split:
-            part += np.minimum(np.floor(np.log2(np.maximum(np.arange(n), 1))), self.width - 1).astype(np.int16)
-        codes = part + 2
-        if positions.ordered:
-            codes[:1] = 1
-        codes[positions.special] = 0
-        return codes
-
-    def laid(
-        self, batch: list[Sequence], last: np.ndarray, seed: int, positions: Callable[[str, int], list[Positions]]
-    ) -> Callable[[str, int, int], Layout]:
-        """What the positions of a batch are, at every site; the stack `""` has whole maps, one an image."""
-
-        @functools.cache
-        def found(stack: str, b: int, t: int) -> Layout:
-            if stack:
-                return self.layout(batch, last, seed, positions(stack, t), t)
-            # A whole map is one position of the body, and its only slice.
-            whole = self.layout(batch, last, seed, [Positions(np.zeros(1, dtype=bool), ordered=False)] * len(batch), 1)
-            return replace(whole, codes=np.zeros_like(whole.codes), sink_codes=None)
-
-        return found
-
-    def layout(self, batch: list[Sequence], last: np.ndarray, seed: int, positions: list[Positions], width: int) -> Layout:
-        """What the positions of a batch are, at a site of `width` positions."""
-        codes = np.full((len(batch), width), -1, dtype=np.int16)
-        index = np.zeros((len(batch), width), dtype=np.int64)
-        for row, found in enumerate(positions):
-            n = len(found.special)
-            codes[row, :n] = self.codes(found)
-            index[row, :n] = found.start + np.arange(n)
-        item = np.array([sequence.item for sequence in batch], dtype=np.uint64)
-        unit = np.array([sequence.unit for sequence in batch], dtype=np.uint64)
-        hashes = point_hashes(seed, np.repeat(item, width), index.ravel()).reshape(index.shape)
-        group = (mix(unit) % np.uint64(GROUPS)).astype(np.int64)
-        sinks = np.where(codes >= 2, codes + self.parts, -1).astype(np.int16) if "sink" in self.split else None
-        return Layout(codes, sinks, hashes, index, item, unit.view(np.int64), group, last)
-
-
-def _span(i: int) -> str:
-    low, high = 2**i, 2 ** (i + 1) - 1
-    return str(low) if low == high else f"{low}-{high}"
 
 
 def last_parts(batched: list[list[Sequence]]) -> list[np.ndarray]:

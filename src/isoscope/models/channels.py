@@ -79,7 +79,7 @@ class ChannelTrace(TorchFunctionMode):
     def __exit__(self, *raised: Any) -> None:
         super().__exit__(*raised)
         self._known.clear()
-        self.guard.raise_stored()
+        self.guard.raise_own_error()
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         """Call one function of torch, and follow the axes of what it was given to what it gave."""

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class HookStopped(BaseException):
+class ForwardPassStopped(BaseException):
     """Ends a forward pass after a hook has failed. It is no Exception, so that no model and no `feed` takes it for one of its own."""
 
 
 class HookGuard:
-    """Keeps the first exception of the hooks that it wraps, until `raise_stored` raises it outside the forward pass."""
+    """Keeps the first exception of the hooks that it wraps, until `raise_own_error` raises it outside the forward pass."""
 
     def __init__(self) -> None:
         self._error: Exception | None = None
@@ -32,11 +32,11 @@ class HookGuard:
                 return hook(*args, **kwargs)
             except Exception as error:
                 self._error = self._error or error
-                raise HookStopped from error
+                raise ForwardPassStopped from error
 
         return guarded  # type: ignore[return-value]
 
-    def raise_stored(self) -> None:
+    def raise_own_error(self) -> None:
         """Raise the stored exception, with its traceback; nothing happens where no hook has failed."""
         if self._error is None:
             return
@@ -45,4 +45,4 @@ class HookGuard:
         try:
             raise error
         finally:
-            error.__context__ = context  # not the HookStopped that is being handled here
+            error.__context__ = context  # not the ForwardPassStopped that is being handled here
