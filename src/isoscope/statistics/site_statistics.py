@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from copy import copy
 
 import numpy as np
@@ -25,27 +24,6 @@ class SiteStatistics:
         self.moments = [Moments(d, second=second, cosine=cosine) for _ in names]
         self.groups: Groups | None = Groups(d, len(names))
         self.sample: Sample | None = Sample(d, sample) if sample else None
-
-    def reserve(self) -> None:
-        """Take now what many points will take: the sample, and the matrices of the body; those of other slices as soon as they are used."""
-        for number, name in enumerate(self.names):
-            later = slices.base(name) != slices.BODY
-            for part in (self.moments[number].second, self.moments[number].cosine):
-                if part is not None:
-                    part.reserve(when_used=later)
-            if self.groups is not None:
-                self.groups.reserve(number, when_used=later)
-        if self.sample is not None:
-            self.sample.reserve()
-
-    def expect(self, used: Iterable[int]) -> None:
-        """Points of these slices, by number, are about to come: take what `reserve` left for them to take."""
-        for number in used:
-            for part in (self.moments[number].second, self.moments[number].cosine):
-                if part is not None and part.waits:
-                    part.reserve()
-            if self.groups is not None and number in self.groups.waiting:
-                self.groups.reserve(number)
 
     @property
     def filled(self) -> list[str]:
