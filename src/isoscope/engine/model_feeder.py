@@ -24,7 +24,7 @@ from isoscope.engine.memory_estimate import CallSizes, estimate_peak
 from isoscope.engine.options import Options
 from isoscope.engine.single_pass import Batch, Pass
 from isoscope.engine.sites import Sites
-from isoscope.engine.stream import WINDOW_BATCHES, Cursor, Sequence, Stream, batches, frequency_bins, last_parts
+from isoscope.engine.stream import WINDOW_BATCHES, Cursor, Sequence, Stream, frequency_bins, make_batches, mark_last_parts
 from isoscope.models.blocks import Blocks
 from isoscope.models.device_map import weight_of
 from isoscope.models.layout import BatchLayout, Rows, Slicer
@@ -82,7 +82,7 @@ class ModelFeeder:
         self.longest = None if self.has_maps else self.reader.seq_len
         self.batch_tokens = options.batch_size * self.reader.seq_len
         self.stream = Stream(source, self.reader.pieces, options.max_tokens, options.shard, options.max_items)
-        self.by_sequence = self.stream.by_sequence()
+        self.by_sequence = self.stream.has_few_items()
         bins = frequency_bins(self.stream) if "frequency" in options.split else None
         self.slicer = Slicer(options.split, self.reader.seq_len, bins)
         self._largest_call = 0
@@ -148,8 +148,8 @@ class ModelFeeder:
             del window  # it need not stay in memory while the next one is read
 
     def _batches(self, sequences: list[Sequence]) -> Iterator[Batch]:
-        groups = list(batches(sequences, self.batch_tokens, pads=self.reader.pads))
-        for group, last in zip(groups, last_parts(groups), strict=True):
+        groups = list(make_batches(sequences, self.batch_tokens, pads=self.reader.pads))
+        for group, last in zip(groups, mark_last_parts(groups), strict=True):
             yield self._batch(group, last)
 
     def _batch(self, sequences: list[Sequence], last: np.ndarray) -> Batch:
@@ -163,7 +163,7 @@ class ModelFeeder:
         """The first sequences of the whole source, whatever the shard, so that all shards remove the same part of the queries."""
         beginning = Stream(self.source, self.reader.pieces, None, max_items=self.options.max_items)
         sequences = (sequence for window in beginning.windows(1, by_sequence=True) for sequence in window)
-        for group in batches(list(islice(sequences, CALIBRATION_SEQUENCES)), self.batch_tokens, pads=self.reader.pads):
+        for group in make_batches(list(islice(sequences, CALIBRATION_SEQUENCES)), self.batch_tokens, pads=self.reader.pads):
             yield self._batch(group, np.ones(len(group), dtype=bool))
 
     def check_blocks(self, blocks: Blocks) -> None:

@@ -17,15 +17,16 @@ from isoscope.models.piece import Piece
 from isoscope.statistics.sample import item_hash
 
 FEW_ITEMS = 30
-"""Below so many items the jackknife is over sequences."""
+"""With fewer items than this, the jackknife is over sequences."""
 WINDOW_BATCHES = 8
+"""Batches of text that are read at a time, so that sequences of about equal length can be put together."""
 
 Encode = Callable[[Any], list[Piece]]
 
 
 @dataclass(frozen=True)
 class Sequence:
-    """One piece of an item, with what the jackknife counts as independent."""
+    """One piece of an item; `unit` is the hash of what the jackknife counts as independent."""
 
     piece: Piece
     item: int
@@ -34,7 +35,7 @@ class Sequence:
 
 @dataclass
 class Cursor:
-    """How far a stream was read: what a resumed cell starts from."""
+    """How far a stream was read; a resumed cell starts from there."""
 
     items: int = 0
     tokens: int = 0
@@ -53,16 +54,16 @@ class Stream:
     max_items: int | None = None
     cursor: Cursor = field(default_factory=Cursor)
 
-    def by_sequence(self) -> bool:
-        """Whether there are too few items for them to be what is independent; of the whole source, so that shards agree."""
-        seen, tokens = 0, 0
+    def has_few_items(self) -> bool:
+        """Whether the whole source, not only this shard, has too few items for a jackknife over items."""
+        count, tokens = 0, 0
         for item in islice(self.source.items(), min(FEW_ITEMS, self.max_items or FEW_ITEMS)):
-            seen += 1
+            count += 1
             if self.max_tokens is not None:
                 tokens += sum(piece.size for piece in enough_pieces(self.encode, item.content, self.max_tokens - tokens))
                 if tokens >= self.max_tokens:
                     break
-        return seen < FEW_ITEMS
+        return count < FEW_ITEMS
 
     def items(self) -> Iterator[tuple[str, list[Piece]]]:
         """The items of this shard from the cursor on. `max_tokens` and `max_items` cut the whole source, before it is divided."""
@@ -70,31 +71,32 @@ class Stream:
         for item in islice(self.source.items(), self.cursor.items, self.max_items):
             if self.max_tokens is not None and self.cursor.tokens >= self.max_tokens:
                 return
-            mine = self.cursor.items % k == i
-            sequences: list[Piece] = []
-            if mine or self.max_tokens is not None:
+            in_shard = self.cursor.items % k == i
+            pieces: list[Piece] = []
+            # Items of other shards are tokenised only to count their tokens towards `max_tokens`.
+            if in_shard or self.max_tokens is not None:
                 needed = None if self.max_tokens is None else self.max_tokens - self.cursor.tokens
-                for sequence in enough_pieces(self.encode, item.content, needed):
+                for piece in enough_pieces(self.encode, item.content, needed):
                     if self.max_tokens is not None and self.cursor.tokens >= self.max_tokens:
                         break
-                    self.cursor.tokens += sequence.size
-                    sequences.append(sequence)
+                    self.cursor.tokens += piece.size
+                    pieces.append(piece)
             self.cursor.items += 1
-            if mine and sequences:
+            if in_shard and pieces:
                 self.cursor.measured_items += 1
-                self.cursor.measured_tokens += sum(sequence.size for sequence in sequences)
-                yield item.id, sequences
+                self.cursor.measured_tokens += sum(piece.size for piece in pieces)
+                yield item.id, pieces
 
     def windows(self, tokens: int, *, by_sequence: bool) -> Iterator[list[Sequence]]:
-        """Whole items, about `tokens` tokens at a time; between two windows the cursor says where to go on."""
+        """Whole items, about `tokens` tokens at a time; between two windows the cursor is at the end of the first."""
         window: list[Sequence] = []
         held = 0
-        for item, sequences in self.items():
+        for item, pieces in self.items():
             hashed = item_hash(item)
-            for number, sequence in enumerate(sequences):
+            for number, piece in enumerate(pieces):
                 unit = item_hash(f"{item}\0{number}") if by_sequence else hashed
-                window.append(Sequence(sequence, hashed, unit))
-                held += sequence.takes
+                window.append(Sequence(piece, hashed, unit))
+                held += piece.takes
             if held >= tokens:
                 yield window
                 window, held = [], 0
@@ -102,22 +104,22 @@ class Stream:
             yield window
 
 
-def batches(window: list[Sequence], tokens: int, *, pads: bool) -> Iterator[list[Sequence]]:
+def make_batches(window: list[Sequence], tokens: int, *, pads: bool) -> Iterator[list[Sequence]]:
     """The window's sequences from long to short, as many at a time as fit into `tokens` positions, padding included.
 
-    Where a model cannot be padded only inputs of one shape come together.
+    If a model cannot be padded, only inputs of one shape share a batch.
     """
     ordered = sorted(window, key=lambda sequence: (-sequence.piece.size, sequence.piece.data.shape, sequence.item, sequence.piece.start))
-    alike = [list(group) for _, group in groupby(ordered, key=lambda sequence: () if pads else sequence.piece.data.shape)]
-    for left in alike:
+    for _, group in groupby(ordered, key=lambda sequence: () if pads else sequence.piece.data.shape):
+        left = list(group)
         while left:
-            fit = max(1, tokens // left[0].piece.takes)
-            yield left[:fit]
-            left = left[fit:]
+            count = max(1, tokens // left[0].piece.takes)
+            yield left[:count]
+            left = left[count:]
 
 
-def last_parts(batched: list[list[Sequence]]) -> list[np.ndarray]:
-    """For each sequence of each batch whether it is the last of its unit to come."""
+def mark_last_parts(batched: list[list[Sequence]]) -> list[np.ndarray]:
+    """For each batch, which of its sequences (b,) are the last of their unit."""
     left = Counter(sequence.unit for batch in batched for sequence in batch)
     flags = []
     for batch in batched:

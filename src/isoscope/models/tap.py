@@ -1,4 +1,4 @@
-"""The tap: hooks that reduce each hidden state to statistics as it appears, and let it go."""
+"""The tap: hooks that hand on each hidden state as it appears, and let it go."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class Inner:
 class Tap:
     """Hooks on the blocks of every stack. `receive(site, tensor)` gets each state, once, in the order of the pass.
 
-    `learn` runs one forward pass first, to count block calls and, where `inner` is asked for, to find the last norm and the last
-    activation of each block. `channels`: how the channels of the blocks' maps lie, `first` or `last`; where it is None, `learn` finds
-    out from the layers that read and make them. `receive` gets all maps with channels first.
+    `learn` runs one forward pass first, to count block calls and, with `inner`, to find the last norm and the last activation of each
+    block. `channels`: how the channels of the blocks' maps lie, `first` or `last`; if it is None, `learn` finds out from the layers that
+    read and make them. `receive` gets all maps with channels first.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Tap:
     ) -> None:
         self.receive, self.inner, self.channels = receive, inner, channels
         self.layouts: dict[Site, str] = {}
-        """How the channels of each map lie, where `learn` had to find out."""
+        """How the channels of each map lie, if `learn` had to find out."""
         self.guard = HookGuard()
         self.stacks = {name: find_blocks(stack.module, name, stack.blocks) for name, stack in stacks.items()}
         self._norms = {name: find_norms(stack.module, self.stacks[name]) for name, stack in stacks.items()}
@@ -79,7 +79,7 @@ class Tap:
         return self._entered
 
     def begin(self) -> None:
-        """A new forward pass."""
+        """Start a new forward pass."""
         self.calls = dict.fromkeys(self.stacks, 0)
         self._last = {}
         self._entered = None
@@ -138,11 +138,12 @@ class Tap:
         return shapes
 
     def _layouts(self, trace: ChannelTrace) -> dict[Site, str]:
-        finals = {Site(stack, "final", depth + 1) for stack, depth in self.depth.items()}  # before, a norm between stages looked like one
+        # While learning, a norm between stages looks like a final one: the depth is not known yet.
+        finals = {Site(stack, "final", depth + 1) for stack, depth in self.depth.items()}
         maps = [site for site in trace.maps if site.kind != "final" or site in finals]
         if self.channels is None:
             return {site: trace.layout(site) for site in maps}
-        # A final norm may read a permuted map, and its output is then laid out otherwise than what the blocks give.
+        # A final norm may read a permuted map, and the channels of its output then lie elsewhere than those of the blocks.
         return {site: trace.tell(site) or self.channels for site in maps if site in finals}
 
     def _parts(self) -> list[nn.Module]:
@@ -180,7 +181,7 @@ class Tap:
 
     def _give(self, site: Site, tensor: Tensor) -> None:
         started = time.perf_counter()
-        with autocast_off():  # a model may turn it on in its own forward pass, and products of ours would be rounded as well
+        with autocast_off():  # a model may turn it on in its own forward pass, and our products would be rounded as well
             self.receive(site, self._channels_first(site, tensor))
         self.seconds += time.perf_counter() - started
 
@@ -190,20 +191,19 @@ class Tap:
 
     @contextlib.contextmanager
     def attached(self) -> Iterator[None]:
-        """The hooks are in place within this context, and compiled models run eagerly so that hooks are called.
+        """Hooks are in place within this context, and compiled models run eagerly so that hooks are called.
 
-        Whatever a hook raises is raised when the context ends, whatever the model made of it.
+        An exception of a hook is raised again when the context ends, even if the model has caught it.
         """
         handles = []
         for name, blocks in self.stacks.items():
             for block in _once(blocks):
-                handles.append(block.register_forward_pre_hook(self._before(name), with_kwargs=True))
-                handles.append(block.register_forward_hook(self._after(name)))
-            handles += [norm.register_forward_hook(self._norm(name)) for norm in self._norms[name]]
-        planned = {id(inner.module): inner.module for found in self._planned.values() for inner in found}
-        for module in planned.values():
-            handles.append(module.register_forward_pre_hook(self.guard.wrap(self._enters)))
-            handles.append(module.register_forward_hook(self.guard.wrap(self._leaves)))
+                handles.append(block.register_forward_pre_hook(self._enter_block(name), with_kwargs=True))
+                handles.append(block.register_forward_hook(self._leave_block(name)))
+            handles += [norm.register_forward_hook(self._leave_norm(name)) for norm in self._norms[name]]
+        for module in {id(inner.module): inner.module for inners in self._planned.values() for inner in inners}.values():
+            handles.append(module.register_forward_pre_hook(self.guard.wrap(self._enter_inner)))
+            handles.append(module.register_forward_hook(self.guard.wrap(self._leave_inner)))
         try:
             with torch.compiler.set_stance("force_eager"):
                 yield
@@ -212,11 +212,11 @@ class Tap:
                 handle.remove()
             self.guard.raise_own_error()
 
-    def _before(self, stack: str) -> Callable[..., None]:
+    def _enter_block(self, stack: str) -> Callable[..., None]:
         def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             self._entered, self._within = (stack, self.calls[stack] + 1), {}
-            given = kwargs.get("hidden_states", kwargs.get("hidden_state"))
-            state = state_of(args or (tuple(kwargs.values()) if given is None else given))
+            by_name = kwargs.get("hidden_states", kwargs.get("hidden_state"))
+            state = state_of(args or (tuple(kwargs.values()) if by_name is None else by_name))
             entered = Site(stack, "hidden", self.calls[stack])
             b, t = points_of(self._channels_first(entered, state)).shape[:2]
             self.width = b, t
@@ -225,7 +225,7 @@ class Tap:
 
         return self.guard.wrap(hook)
 
-    def _after(self, stack: str) -> Callable[..., None]:
+    def _leave_block(self, stack: str) -> Callable[..., None]:
         def hook(_: nn.Module, args: tuple[Any, ...], output: Any) -> None:
             self.calls[stack] += 1
             self._entered = None
@@ -235,32 +235,33 @@ class Tap:
 
         return self.guard.wrap(hook)
 
-    def _enters(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+    def _enter_inner(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         self._within[id(module)] = self._within.get(id(module), 0) + 1
-        self._around("before", module, args[0])
+        self._give_inner("before", module, args[0])
 
-    def _leaves(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        self._around("after", module, output)
+    def _leave_inner(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        self._give_inner("after", module, output)
 
-    def _around(self, side: str, module: nn.Module, state: Tensor) -> None:
+    def _give_inner(self, side: str, module: nn.Module, state: Tensor) -> None:
         if self._entered is not None:
             stack, layer = self._entered
             for inner in self._planned.get(self._entered, ()):
                 if inner.module is module and inner.call == self._within[id(module)]:
                     self._give(Site(stack, f"{side}_{inner.role}", layer), state.movedim(-1, 1) if inner.turned else state)
 
-    def _norm(self, stack: str) -> Callable[..., None]:
+    def _leave_norm(self, stack: str) -> Callable[..., None]:
         def hook(_: nn.Module, args: tuple[Any, ...], output: Any) -> None:
             last = self._last.get(stack)
-            ended = self.calls[stack] == self.depth.get(stack, self.calls[stack])  # a norm between stages is not the final one
-            if ended and last is not None and args and isinstance(args[0], Tensor) and args[0].data_ptr() == last.data_ptr():
+            # Only the norm that reads the very output of the last block is the final one; a norm between stages is not.
+            is_after_last = self.calls[stack] == self.depth.get(stack, self.calls[stack])
+            if is_after_last and last is not None and args and isinstance(args[0], Tensor) and args[0].data_ptr() == last.data_ptr():
                 self._give(Site(stack, "final", self.calls[stack] + 1), state_of(output))
 
         return self.guard.wrap(hook)
 
 
 def _ways(inner: Tensor, end: Tensor) -> list[bool]:
-    """How a state within a block can be read as having the positions of the block's own: as it is, or (True) with channels last."""
+    """The ways in which a state within a block has the positions of the block's own: as it is (False), or with channels last (True)."""
     positions = points_of(end).shape[:2]
     if inner.dim() != 4:
         return [False] if inner.dim() == end.dim() and points_of(inner).shape[:2] == positions else []
@@ -274,13 +275,13 @@ def _once(blocks: Blocks) -> list[nn.Module]:
 
 
 def state_of(output: Any) -> Tensor:
-    """The hidden state in what a block was given or gave: (b, t, d), a map (b, d, h, w) or, of a plain module, (b, d)."""
+    """The hidden state among the inputs or outputs of a block: (b, t, d), a map (b, d, h, w) or, of a plain module, (b, d)."""
     candidates = list(output.values()) if isinstance(output, dict) else output if isinstance(output, tuple | list) else [output]
-    tensors = [found for found in candidates if isinstance(found, Tensor) and found.is_floating_point()]
+    tensors = [value for value in candidates if isinstance(value, Tensor) and value.is_floating_point()]
     for dimensions in ((3, 4), (2,)):
-        for found in tensors:
-            if found.dim() in dimensions:
-                return found
+        for tensor in tensors:
+            if tensor.dim() in dimensions:
+                return tensor
     raise IsoscopeError(
         "A block gives no tensor of shape (batch, positions, dimensions); name other blocks, or give the model a family of its own."
     )
