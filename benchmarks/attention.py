@@ -55,8 +55,8 @@ def settings():
     from transformers.models.bert.modeling_bert import BertLayer
 
     from isoscope.models.attention_rows import attention_rows
-    from isoscope.models.heads import absorb_heads, absorb_rows
-    from isoscope.models.tap import Layout
+    from isoscope.models.layout import Layout
+    from isoscope.models.reduction import reduce_heads, reduce_rows
     from isoscope.statistics.attention import AttentionStatistics
     from isoscope.statistics.heads import Heads
     from isoscope.statistics.sample import point_hashes
@@ -74,11 +74,11 @@ def settings():
 
     def vectors():
         for one, tensor in zip(heads, (seen.query, seen.key), strict=True):
-            absorb_heads(one, tensor, layout, seen.site, "made")
+            reduce_heads(one, tensor, layout, seen.site, "made")
 
     def all_kept(rows):
         at = None if rows is None else rows.numpy()
-        absorb_rows(held, attention_rows(seen, rows=rows), layout, seen.site, "made", rows=at)
+        reduce_rows(held, attention_rows(seen, rows=rows), layout, seen.site, "made", rows=at)
         vectors()
 
     config = BertConfig()

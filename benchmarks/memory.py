@@ -19,15 +19,14 @@ from typing import Any
 CHILD = """
 import json, sys, tempfile
 import isoscope
-from isoscope.engine import announce
-from isoscope.engine.single_pass import Pass
-said, whole = [], Pass.memory
-Pass.memory = lambda self: said.append(whole(self)) or said[-1]
+from isoscope.engine import memory_estimate, model_feeder
+announced = []
+model_feeder.estimate_peak = lambda *given: announced.append(memory_estimate.estimate_peak(*given)) or announced[-1]
 model, data, options = json.loads(sys.argv[1])
 with tempfile.TemporaryDirectory() as folder:
     spec = isoscope.measure(model, data, folder, **options).manifests()[0]["spec"]
 read = {name: spec[name] for name in ("documents", "tokens", "counted")}
-print(json.dumps({"announced": said[0], "peak": announce.peak_memory(), **read}))
+print(json.dumps({"announced": announced[0], "peak": memory_estimate.peak_memory(), **read}))
 """
 
 

@@ -44,10 +44,11 @@ def measure(threads: int, repeats: int) -> dict[str, list[float]]:
 
     from isoscope.engine.options import Options
     from isoscope.engine.sites import Sites
-    from isoscope.engine.stream import Sequence, Slicer
     from isoscope.models.family import Stack
-    from isoscope.models.piece import Piece, Positions
-    from isoscope.models.tap import Tap, absorb
+    from isoscope.models.layout import BatchLayout, Rows, Slicer
+    from isoscope.models.piece import Positions
+    from isoscope.models.reduction import reduce_state
+    from isoscope.models.tap import Tap
     from isoscope.statistics.site_statistics import SiteStatistics
 
     torch.set_num_threads(threads)
@@ -55,19 +56,17 @@ def measure(threads: int, repeats: int) -> dict[str, list[float]]:
     rng = np.random.default_rng(0)
     special = np.zeros(512, dtype=bool)
     special[[0, -1]] = True
-    batch = [Sequence(Piece(rng.integers(1000, 30000, 512), 512, special=special), i, i) for i in range(8)]
-    ids = torch.tensor(np.stack([sequence.piece.data for sequence in batch]))
+    ids = torch.tensor(rng.integers(1000, 30000, (8, 512)))
     mask = torch.ones_like(ids)
     slicer = Slicer((), 512)
-    layout = slicer.layout(batch, np.ones(8, dtype=bool), 0, [Positions(special)] * 8, 512)
+    rows = Rows.of(list(range(8)), list(range(8)), np.ones(8, dtype=bool))
+    layouts = BatchLayout(slicer, 0, lambda b: rows, lambda stack, b, t: [Positions(special)] * b)
+    layout = layouts.of_states("encoder", 8, 512)
     shares: dict[str, list[float]] = {name: [] for name in (*SETTINGS, *WHOLE)}
     taps = {name: Sites({"encoder": Stack(model)}, Options(**wanted), slicer.names, "bert", longest=512) for name, wanted in WHOLE.items()}
 
     def forward():
         model(input_ids=ids, attention_mask=mask)
-
-    def laid(stack, b, t):
-        return layout
 
     for found in taps.values():
         found.learn(lambda: model(input_ids=ids[:1, :8]))
@@ -80,7 +79,7 @@ def measure(threads: int, repeats: int) -> dict[str, list[float]]:
                 def receive(site, tensor, found=found, wanted=wanted):
                     if site not in found:
                         found[site] = SiteStatistics(768, slicer.names, **wanted)
-                    absorb(found[site], tensor, layout, site, "bert")
+                    reduce_state(found[site], tensor, layout, site, "bert")
 
                 tap = Tap({"encoder": Stack(model)}, receive)
                 tap.begin()
@@ -92,7 +91,7 @@ def measure(threads: int, repeats: int) -> dict[str, list[float]]:
                     shares[name].append(tap.seconds / (whole - tap.seconds))
             plain = clocked(forward)
             for name, found in taps.items():
-                whole = clocked(lambda found=found: found.measure(forward, laid))
+                whole = clocked(lambda found=found: found.reduce(forward, layouts))
                 if repeat >= 2:
                     shares[name].append(whole / plain - 1)
     return shares

@@ -28,7 +28,7 @@ MEASURING = [
     "statistics.moments:Moments.add",
     "statistics.groups:Groups.update",
     "statistics.sample:Sample.update",
-    "models.tap:absorb",
+    "models.reduction:reduce_state",
     "models.tap:points_of",
     "models.attention:AttentionTap._fused",
     "models.provenance:Provenance.made",
@@ -40,8 +40,8 @@ MEASURING = [
     "models.load:_class_of",
     "models.formats.weights:weights_in",
     "engine.sites:Sites._receive",
-    "engine.places:Places.of",
-    "engine.stream:Slicer.laid",
+    "models.layout:BatchLayout.of_attention",
+    "models.layout:BatchLayout.of_states",
     "engine.rows:tables",
     "store.writing:write_cell",
     "sources.text:TextSource.items",
@@ -60,7 +60,7 @@ ON_THE_PAGE = [
 ]
 """Of parts of a page: the others are made all the same. Those of a list are planted together."""
 REPAIRING = ["repair.linear:Directions.of", "repair.base:map_blocks"]
-WATCHING = ["engine.watching.probe:Probe._write", "engine.module_pass:_tell"]
+WATCHING = ["engine.watching.probe:Probe._write", "engine.module_batches:add_to_digest"]
 ELSEWHERE = {
     "engine.results:Results.table": ("table", "RUN"),
     "core.table:concat_tables": ("claims", "RUN"),

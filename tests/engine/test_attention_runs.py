@@ -10,12 +10,11 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import isoscope
 from isoscope.core.errors import IsoscopeError
 from isoscope.engine.attention import plan_of
-from isoscope.engine.measure import limited_threads
-from isoscope.engine.places import Places
+from isoscope.engine.threads import limit_threads
 from isoscope.models.family import families
+from isoscope.models.layout import Layout
 from isoscope.models.load import load
 from isoscope.models.reference import resolve
-from isoscope.models.tap import Layout
 from isoscope.sources import open_source
 from isoscope.statistics.attention import AttentionStatistics
 from isoscope.statistics.heads import Heads
@@ -128,16 +127,16 @@ def test_what_was_saved_half_way_goes_on(model_of, data, tmp_path, monkeypatch):
 
     folder, run = model_of("BERT"), tmp_path / "run"
     whole = measured(folder, data["text"], tmp_path / "whole").table(policy="every")
-    plain, seen = Pass._measure, []
+    plain, seen = Pass.reduce, []
 
-    def breaks(self, batch, last):
-        seen.append(len(batch))
+    def breaks(self, batch):
+        seen.append(batch)
         if len(seen) == 3:
             raise KeyboardInterrupt
-        plain(self, batch, last)
+        plain(self, batch)
 
-    monkeypatch.setattr(Pass, "_measure", breaks)
-    monkeypatch.setattr("isoscope.engine.single_pass.WINDOW_BATCHES", 1)
+    monkeypatch.setattr(Pass, "reduce", breaks)
+    monkeypatch.setattr("isoscope.engine.model_feeder.WINDOW_BATCHES", 1)
     with pytest.raises(KeyboardInterrupt):
         measured(folder, data["text"], run, save_every=0.0)
     monkeypatch.undo()
@@ -225,23 +224,6 @@ def whole_layout(b, t):
     return Layout(np.full((b, t), 2, np.int16), None, one.astype(np.uint64), one, unit.astype(np.uint64), unit, unit, np.ones(b, bool))
 
 
-def test_chunks_follow_each_other_and_windows_are_rows():
-    from isoscope.core.site import Site
-
-    places = Places(lambda stack, b, t: whole_layout(b, t), ["encoder"], ["special", "first", "body"], 0)
-    site = Site("encoder", "attention", 1)
-    chunks = [places.of(site, (2, 10), (2, t), (2, t))[0].index.tolist() for t in (4, 4, 2)]
-    assert chunks[1] == [[4, 5, 6, 7], [14, 15, 16, 17]]
-    assert chunks[2] == [[8, 9], [18, 19]]
-    windows, keys = places.of(site, (2, 12), (6, 4), (6, 4))
-    assert windows is keys
-    assert windows.unit.tolist() == [0, 0, 0, 1, 1, 1]
-    assert windows.last.tolist() == [False, False, True] * 2
-    assert windows.index[:3].ravel().tolist() == list(range(12))
-    with pytest.raises(IsoscopeError, match="hold padding"):
-        places.of(site, (2, 10), (6, 4), (6, 4))
-
-
 def test_the_options_are_part_of_what_a_cell_is(model_of, data, tmp_path):
     folder = model_of("BERT")
     for options in ({"taps": "hidden"}, {}, {"query_rows": 4}):
@@ -274,9 +256,9 @@ def test_threads_of_torch_and_of_blas_are_limited_and_given_back():
     try:
         with threadpool_limits(2, user_api="blas"):
             before = used()
-            with limited_threads(1):
+            with limit_threads(1):
                 inside = used()
-            with limited_threads(None):
+            with limit_threads(None):
                 assert used() == before
             assert used() == before
     finally:

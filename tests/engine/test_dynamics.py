@@ -12,8 +12,9 @@ import transformers as t
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables
+from isoscope.engine.cell import measure_model
 from isoscope.engine.dynamics import derived, dynamics, suites
-from isoscope.engine.measure import measure_model
+from isoscope.engine.measure import cell_identity
 from isoscope.engine.options import Options
 from isoscope.engine.progress import Progress
 from isoscope.models.reference import resolve
@@ -84,7 +85,9 @@ def measured(tmp_path_factory, folder, corpus):
     for kind, seeds in SEEDS.items():
         for seed, step in product(seeds, STEPS):
             reference = resolve(str(folder / kind / f"seed-{seed}" / f"step-{step}"))
-            measure_model(run, replace(reference, name=kind, step=step, seed=seed), source, chosen, Progress(quiet=True))
+            checkpoint = replace(reference, name=kind, step=step, seed=seed)
+            identity = cell_identity(checkpoint, source, chosen)
+            measure_model(run, checkpoint, source, chosen, Progress(quiet=True), identity=identity)
     return run
 
 
@@ -165,7 +168,7 @@ def series(curves, model, name):
 @pytest.mark.parametrize("centred", [False, True], ids=["uncentred", "centred"])
 @pytest.mark.parametrize("of", ["union", "query", "key"])
 def test_trajectories_are_those_of_all_vectors_held_in_memory(curves, everything, kind, of, centred):
-    """Coordinates of every mean on the axes that numpy's SVD of all stacked vectors gives, up to one sign an axis."""
+    """Coordinates of every mean on the axes that numpy's SVD of all concat_tables vectors gives, up to one sign an axis."""
     end = "_centred" if centred else ""
     along, plane = series(curves, kind, f"mean_along_{of}{end}"), series(curves, kind, f"mean_in_{of}{end}")
     assert len(along) == len(SEEDS[kind]) * LAYERS * HEADS * len(STEPS) * 2 * WIDTH

@@ -7,7 +7,7 @@ import time
 import pytest
 
 import isoscope
-from isoscope.engine.announce import forget_peak, peak_memory
+from isoscope.engine.memory_estimate import forget_peak, peak_memory
 from isoscope.report import write_report
 from tests.engine import many_cells
 from tests.engine.many_cells import METRICS, checkpoints, sweep, without_flushing
@@ -86,7 +86,7 @@ def test_twenty_thousand_cells_grow_linearly(tmp_path, monkeypatch):
         assert seconds <= LINEAR * few[step] + 1, step
     script = (
         "import sys, time; from pathlib import Path; from tests.engine.many_cells import sweep; began = time.process_time();"
-        "from isoscope.engine.announce import peak_memory;"
+        "from isoscope.engine.memory_estimate import peak_memory;"
         "root = Path(sys.argv[1]); course, _ = sweep(root / 'suite' / 'many', root / 'data.txt', root / 'run');"
         "print(course.measured, time.process_time() - began, peak_memory())"
     )

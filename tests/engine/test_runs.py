@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -15,6 +14,7 @@ import pytest
 
 import isoscope
 from isoscope.engine.measure import cell_identity
+from isoscope.engine.model_feeder import ModelFeeder
 from isoscope.engine.options import Options
 from isoscope.engine.single_pass import Pass
 from isoscope.models.reference import resolve
@@ -105,10 +105,13 @@ STOPPED = {"batch_size": 1, "save_every": 0.0}
 def stopped(folder, texts, windows, **others):
     """The key of a cell, how far it got in so many windows, and its statistics."""
     reference, source, chosen = resolve(folder), open_source(str(texts)), Options(**(STOPPED | others))
-    one = Pass(reference, source, chosen)
-    for _, _ in zip(range(windows), one.run(), strict=False):
-        pass
-    return key_of(cell_identity(reference, source, chosen)), asdict(one.stream.cursor), pack(one.sites)
+    feeder = ModelFeeder(reference, source, chosen)
+    single_pass = Pass(feeder, chosen)
+    single_pass.learn(feeder.probe())
+    for _, window in zip(range(windows), feeder.windows(), strict=False):
+        for batch in window:
+            single_pass.reduce(batch)
+    return key_of(cell_identity(reference, source, chosen)), feeder.cursor(), pack(single_pass.statistics)
 
 
 def test_a_saved_state_goes_on_to_the_same_table(small_models, texts, tmp_path):

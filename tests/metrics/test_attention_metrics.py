@@ -11,8 +11,8 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.models.attention import Attended
 from isoscope.models.attention_rows import attention_rows, count_scores
-from isoscope.models.heads import absorb_heads, absorb_rows
-from isoscope.models.tap import Layout
+from isoscope.models.layout import Layout
+from isoscope.models.reduction import reduce_heads, reduce_rows
 from isoscope.statistics.attention import EDGES, AttentionStatistics
 from isoscope.statistics.attention_cloud import AttentionCloud
 from isoscope.statistics.heads import Heads
@@ -38,12 +38,12 @@ def measured(query, key, scale, mask=None, **kept):
     layout = laid(b, t)
     call = Attended(SITE, query, key, scale, None, mask, None, query, key)
     statistics = AttentionStatistics(h, e, NAMES, scale=scale, median=True, histogram=True)
-    absorb_rows(statistics, attention_rows(call, median=True), layout, SITE, "made")
+    reduce_rows(statistics, attention_rows(call, median=True), layout, SITE, "made")
     statistics.count(count_scores(call, torch.arange(t), torch.from_numpy(layout.codes >= 0)))
     sides = []
     for x in (query, key):
         heads = Heads(x.shape[1], e, NAMES)
-        absorb_heads(heads, x, layout, SITE, "made")
+        reduce_heads(heads, x, layout, SITE, "made")
         sides.append(heads.split())
     group = h // key.shape[1]
     return [AttentionCloud.of(statistics, "all", j, queries=sides[0][j], keys=sides[1][j // group]) for j in range(h)]

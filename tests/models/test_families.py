@@ -221,13 +221,13 @@ def test_a_tapped_model_computes_the_same_bit_for_bit(title, loaded_of, data):
 @pytest.mark.parametrize("title", ["BERT", "Llama", "T5", "CANINE-s", "HuBERT", "Whisper", "DINOv2", "Swin", "ResNet"])
 def test_a_tap_one_layer_off_is_seen(title, loaded_of, data, tmp_path, monkeypatch):
     """The comparison above can fail: shifted by one layer it does."""
-    whole = Tap._after
+    whole = Tap._leave_block
 
     def shifted(self, stack):
         hook = whole(self, stack)
         return lambda module, args, output: hook(module, args, args[0] if args and isinstance(args[0], torch.Tensor) else output)
 
-    monkeypatch.setattr(Tap, "_after", shifted)
+    monkeypatch.setattr(Tap, "_leave_block", shifted)
     with pytest.raises(AssertionError, match="hidden"):
         test_each_layer_of_every_architecture(title, loaded_of, data, tmp_path)
 

@@ -66,7 +66,7 @@ def test_a_tapped_model_computes_the_same_bit_for_bit(name, small_models):
 
 def test_a_tap_one_layer_off_is_seen(small_models, texts, tmp_path, monkeypatch):
     """The comparison above can fail: shifted by one layer it does."""
-    whole = Tap._after
+    whole = Tap._leave_block
 
     def shifted(self, stack):
         hook = whole(self, stack)
@@ -76,7 +76,7 @@ def test_a_tap_one_layer_off_is_seen(small_models, texts, tmp_path, monkeypatch)
 
         return late
 
-    monkeypatch.setattr(Tap, "_after", shifted)
+    monkeypatch.setattr(Tap, "_leave_block", shifted)
     with pytest.raises(AssertionError):
         compare(small_models("bert"), texts, tmp_path / "run", tolerance=1e-5)
 

@@ -195,20 +195,6 @@ def test_state_keeps_what_is_open(tmp_path):
     assert half.state()["counts"].sum() < whole(docs).state()["counts"].sum()  # the original did not move
 
 
-def test_memory_that_is_reserved_changes_nothing():
-    docs = documents(9, 8)
-    segments = list(stream(docs, [(i, j) for i, parts in enumerate(docs) for j in range(len(parts))]))
-    reserved = Groups(D, SLICES)
-    reserved.reserve(0)
-    for s in (1, 2):
-        reserved.reserve(s, when_used=True)
-    assert reserved.waiting == {1, 2}
-    feed(reserved, segments[:4])
-    assert reserved.waiting == set()
-    feed(reserved, segments[4:])
-    close(reserved, whole(docs), rel=1e-12)
-
-
 def test_the_series_leaves_one_group_of_documents_out_at_a_time():
     docs = documents(30, 5)
     groups = whole(docs).join([0, 1, 2])

@@ -140,9 +140,3 @@ def test_tensors_and_state(tmp_path):
     same(sample, take(np.arange(N), 25))
     save_file(sample.state(), tmp_path / "s.safetensors")
     same(Sample.from_state(load_file(tmp_path / "s.safetensors")), sample)
-
-
-def test_reserved_memory_changes_no_point():
-    reserved = take(range(10), 40)
-    reserved.reserve()
-    same(reserved, take(range(10), 40))

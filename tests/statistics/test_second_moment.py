@@ -173,34 +173,3 @@ def test_float32_products_leave_an_empty_direction_empty(d, rank, n):
     exact = np.linalg.eigvalsh(np.cov(x.T.astype(np.float64)))[::-1]
     assert int((values > 0).sum()) == rank
     np.testing.assert_allclose(values[:rank], exact[:rank], rtol=1e-6, atol=exact[0] * 2.0**-24)
-
-
-@pytest.mark.parametrize("n", [3, 40])
-def test_reserved_memory_changes_no_number(n):
-    x = np.random.default_rng(4).standard_normal((n, 6)) + 3
-    plain, reserved = SecondMoment(6), SecondMoment(6)
-    reserved.reserve()
-    for m in (plain, reserved):
-        for part in np.array_split(x, 3):
-            m.update(part)
-    reserved.reserve()
-    assert plain.state().keys() == reserved.state().keys()
-    for name, value in plain.state().items():
-        np.testing.assert_array_equal(reserved.state()[name], value)
-
-
-def test_room_that_is_taken_with_the_first_vector():
-    x = np.random.default_rng(3).standard_normal((30, 8)) + 2
-    reserved = SecondMoment(8)
-    reserved.reserve(when_used=True)
-    reserved.update(x[:2], np.arange(2))
-    assert reserved._room is None  # no vector has come
-    for start in range(0, 30, 5):
-        reserved.update(x[start : start + 5])
-        assert (reserved._room is not None) is (reserved.n <= 8)
-    close(reserved, x)
-    late = moment(x[:3])
-    late.reserve(when_used=True)
-    assert late._room is not None
-    late.update(x[3:])
-    close(late, x)

@@ -77,9 +77,9 @@ def run(
     `isoscope block --arch gpt2 --trained ./gpt2 --out runs/block`
     """
     from isoscope.core.block import KIND, TRAINED
-    from isoscope.engine.measure import limited_threads
     from isoscope.engine.progress import Progress
     from isoscope.engine.results import Results
+    from isoscope.engine.threads import limit_threads
     from isoscope.lab.block import Trial, called, carry_out
     from isoscope.lab.networks import Sizes
     from isoscope.models.reference import resolve
@@ -95,7 +95,7 @@ def run(
     folder.prepare()
     steps = sum(plan.draws * len(plan.norms) for _, plan in plans)
     progress.note(f"{len(plans)} networks, {len(trial.norms)} norms of the bias, {draws} draws: {steps:,} measurements.")
-    with limited_threads(threads):
+    with limit_threads(threads):
         with progress.bar("block", steps, "measurements") as bar:
             for thing, plan in plans:
                 if not carry_out(folder, thing, plan, bar.advance):

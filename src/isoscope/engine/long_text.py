@@ -1,4 +1,4 @@
-"""Texts far longer than what is needed of them: only a beginning is tokenised, and only where that gives the tokens of the whole."""
+"""Tokenise only the beginning of a long text, if that gives the same tokens as the whole."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ from isoscope.core.memory import check_room
 from isoscope.models.piece import Piece
 
 BEGINNING = 1 << 16
-"""Characters of a text that are tokenised in any case. Shorter texts are never cut."""
+"""Characters of a text that are always tokenised. Shorter texts are never cut."""
 PER_TOKEN = 16
-"""Characters for each token that is needed. Words and spaces take about five; what takes more is tried again with more."""
+"""Characters per token that is needed. Words and spaces take about five; if this is too few, more are tried."""
 TOKENISING = 200
-"""Bytes of memory for each character while a text is tokenised: tokens, their masks, and where each came from."""
+"""Bytes of memory per character while a text is tokenised: tokens, masks and offsets."""
 
 
 def enough_pieces(encode: Callable[[Any], list[Piece]], content: Any, needed: int | None) -> list[Piece]:
-    """The pieces of an item, or of a long text the first ones, with at least `needed` tokens among them.
+    """The pieces of an item; for a long text only the first ones, with at least `needed` tokens among them.
 
-    Where a text is cut, a few tokens before the cut may differ from those of the whole, and for some tokenizers more than a few: a stretch
-    without spaces is one word, and its best division may depend on its end. So two beginnings of different lengths are tokenised, and
-    only pieces on which both agree are taken; where these are too few, longer beginnings are tried, at last the whole.
+    A cut may change a few tokens before it, and with some tokenizers more than a few: a stretch without spaces is one word, and its best
+    division may depend on its end. So two beginnings of different lengths are tokenised, and only pieces on which both agree are taken.
+    If these are too few, longer beginnings are tried, and finally the whole text.
     """
     if not isinstance(content, str):
         return encode(content)
     size = len(content) if needed is None else max(BEGINNING, PER_TOKEN * needed)
     before: list[Piece] = []
     while size < len(content):
-        found = encode(content[:size])
-        agreed = _agreed(before, found)
-        if needed is not None and sum(piece.size for piece in agreed) >= needed:
-            return agreed
-        before, size = found, 2 * size + 7  # an odd step, so that what repeats in the text is not cut at the same place again
+        pieces = encode(content[:size])
+        common = _common_start(before, pieces)
+        if needed is not None and sum(piece.size for piece in common) >= needed:
+            return common
+        before, size = pieces, 2 * size + 7  # an odd step, so that a repetitive text is not cut at the same place again
     if len(content) > BEGINNING:
-        what = f"Tokenising a text of {len(content):,} characters"
-        check_room(what, TOKENISING * len(content), "divide it into documents, or use --max-tokens")
+        task = f"Tokenising a text of {len(content):,} characters"
+        check_room(task, TOKENISING * len(content), "divide it into documents, or use --max-tokens")
     return encode(content)
 
 
-def _agreed(some: list[Piece], others: list[Piece]) -> list[Piece]:
-    """The first pieces of both, as far as they are the same."""
+def _common_start(shorter: list[Piece], longer: list[Piece]) -> list[Piece]:
+    """The first pieces of both, as far as they are equal."""
     count = 0
-    for one, other in zip(some, others, strict=False):
-        if not (np.array_equal(one.data, other.data) and one.start == other.start and _same_marks(one, other)):
+    for a, b in zip(shorter, longer, strict=False):
+        if not (np.array_equal(a.data, b.data) and a.start == b.start and _equal_special(a, b)):
             break
         count += 1
-    return others[:count]
+    return longer[:count]
 
 
-def _same_marks(one: Piece, other: Piece) -> bool:
-    if one.special is None or other.special is None:
-        return one.special is other.special
-    return np.array_equal(one.special, other.special)
+def _equal_special(a: Piece, b: Piece) -> bool:
+    if a.special is None or b.special is None:
+        return a.special is b.special
+    return np.array_equal(a.special, b.special)

@@ -260,12 +260,12 @@ class Work:
 
     def block(self, parts: list[Part]) -> list[Absent]:
         """The paper's own setting."""
-        from isoscope.engine.measure import limited_threads
+        from isoscope.engine.threads import limit_threads
         from isoscope.lab.block import Network, Trial, carry_out
 
         trial = Trial(draws=int(self._options(parts[0].experiment).get("draws", 5)))
         total = trial.draws * len(trial.norms)
-        with limited_threads(self.asked.options.get("threads")), self.progress.bar("block", total, "measurements") as bar:
+        with limit_threads(self.asked.options.get("threads")), self.progress.bar("block", total, "measurements") as bar:
             carry_out(Run(self.run), Network(), trial, bar.advance)
         return []
 

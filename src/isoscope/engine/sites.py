@@ -1,4 +1,4 @@
-"""The sites of one model and their statistics: found with a first forward pass, filled by the ones that follow."""
+"""The sites of one model and their statistics: found with a first forward pass, filled by those that follow."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from torch import Tensor
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.core.token_slices import BODY
-from isoscope.engine.announce import Plan, SitePlan
 from isoscope.engine.attention import AttentionSites
+from isoscope.engine.memory_estimate import Plan, SitePlan
 from isoscope.engine.options import Options
-from isoscope.engine.places import Laid, Places
 from isoscope.models.blocks import stages
 from isoscope.models.family import Stack
-from isoscope.models.tap import Layout, Tap, absorb, points_of
+from isoscope.models.layout import BatchLayout
+from isoscope.models.reduction import reduce_state
+from isoscope.models.tap import Tap, points_of
 from isoscope.statistics.kept import Statistics, filled
 from isoscope.statistics.site_statistics import SiteStatistics
 
@@ -43,42 +44,38 @@ class Sites:
         self.tap = Tap(stacks, self._receive, inner=inner, channels=channels)
         self.attention = AttentionSites(self.tap, options, slices, name, longest) if options.attention else None
         self.statistics: Statistics = {}
-        self.shapes: dict[Site, int] = {}
-        self._laid: Laid | None = None
-        self._begun: set[str] = set()
+        self.dimensions: dict[Site, int] = {}
+        self.ordered = True
+        """Whether the positions of states have an order: those of a map have none, nor has a single vector."""
+        self._layout: BatchLayout | None = None
 
     def learn(self, run: Callable[[], object], tables: Collection[Site] = ()) -> None:
-        """Every site and its dimension, from a forward pass over a small input, and empty statistics for those that are wanted.
+        """Find every site and its dimension with one forward pass, and make empty statistics for those that are wanted.
 
-        `tables`: the sites of the model's embedding tables, which no forward pass shows.
+        `tables` are the sites of the model's embedding tables, which no forward pass shows.
         """
-        self.tap.learn(run)
-
-        def note(site: Site, tensor: Tensor) -> None:
-            for found, state in self._readings(site, tensor):
-                self.shapes[found] = int(points_of(state).shape[-1])
-
-        self.tap.receive = note
-        self._tapped(run)
-        self.tap.receive = self._receive
-        for stack in self.tap.stacks:
-            if self.tap.calls[stack] == 0:
+        shapes = self.tap.learn(run, None if self.attention is None else self.attention.mode)
+        for site, shape in shapes.items():
+            for reading, state in self._readings(site, shape):
+                self.dimensions[reading] = int(points_of(state).shape[-1])
+        self.ordered = {shape.dim() for site, shape in shapes.items() if site.kind == "hidden" and site.layer} == {3}
+        for stack, depth in self.tap.depth.items():
+            if depth == 0:
                 raise IsoscopeError(f"The {stack} of {self.name} received no points; its blocks are not called in a forward pass.")
         attends = self.attention.sizes if self.attention is not None else ()
-        self.options.check_layers([*self.shapes, *attends, *tables], self.tap.depth, self.name)
+        self.options.check_layers([*self.dimensions, *attends, *tables], self.tap.depth, self.name)
         self.empty()
 
     def empty(self) -> None:
-        """Empty statistics for every site that is wanted, of those that are known."""
+        """Start with empty statistics for every known site that is wanted."""
         self.statistics = {}
-        self._begun.clear()
-        for site, d in self.shapes.items():
+        for site, d in self.dimensions.items():
             if self.options.wants(site, self.tap.depth[site.stack]):
                 self.statistics[site] = SiteStatistics(
                     d,
                     [BODY] if site.kind == "map" else self.slices,
-                    second=self.second(site),
-                    cosine=self.options.cosine_sd and self.second(site),
+                    second=self.has_second_moments(site),
+                    cosine=self.options.cosine_sd and self.has_second_moments(site),
                     sample=self.options.sample_at(site, d),
                 )
         if self.attention is not None:
@@ -88,54 +85,53 @@ class Sites:
         if not self.statistics:
             raise IsoscopeError(f"--layers {self.options.layers} chooses no layer of {self.name}.")
 
-    def reserve(self, tokens: int | None) -> None:
-        """Take the memory that the statistics of so many tokens will need, or of any number."""
-        for site, statistics in self.statistics.items():
-            if isinstance(statistics, SiteStatistics) and (tokens is None or tokens > self.shapes[site]):
-                statistics.reserve()
+    def has_second_moments(self, site: Site) -> bool:
+        """Whether the second moments of a site are kept."""
+        return self.options.wants_second(site, self.tap.depth[site.stack], self.dimensions[site])
 
-    def second(self, site: Site) -> bool:
-        """Whether second moments are kept."""
-        return self.options.wants_second(site, self.tap.depth[site.stack], self.shapes[site])
+    def reduce(self, run: Callable[[], object], layout: BatchLayout) -> None:
+        """Run one forward pass and reduce each of its states to the statistics of its site."""
+        self._layout = layout
+        if self.attention is not None:
+            self.attention.layout = layout
+        self._run_tapped(run)
+        self._layout = None  # it holds the batch, which need not stay in memory while the next one is made
+        if self.attention is not None:
+            self.attention.layout = None
+        for stack, calls in self.tap.calls.items():
+            if calls != self.tap.depth[stack]:
+                raise IsoscopeError(
+                    f"The blocks of {self.name} were called {self.tap.depth[stack]} times in the first batch and {calls} times in a later "
+                    "one; layers can be told apart only where every batch calls them alike."
+                )
 
-    def measure(self, run: Callable[[], object], laid: Laid) -> None:
-        """One forward pass, every state of which is reduced to its statistics."""
-        self._laid = laid
+    def calibrate(self, run: Callable[[], object], layout: BatchLayout) -> None:
+        """Run one forward pass to learn which part of the queries `--sharpness` removes."""
         if self.attention is not None:
-            self.attention.places = self._places(laid)
-        self._tapped(run)
-        self._laid = None  # it holds the batch, which would lie beside the next one
-        if self.attention is not None:
-            self.attention.places = None
-
-    def calibrate(self, run: Callable[[], object], laid: Laid) -> None:
-        """One forward pass of those by which it is found what `--sharpness` takes out."""
-        if self.attention is not None:
-            receive, self.tap.receive = self.tap.receive, lambda site, tensor: None
-            try:
-                self.attention.calibrate(lambda: self._tapped(run), self._places(laid))
-            finally:
-                self.tap.receive = receive
+            with self._ignoring_states():
+                self.attention.calibrate(lambda: self._run_tapped(run), layout)
 
     def follow(self, run: Callable[[], object], mode: contextlib.AbstractContextManager[Any]) -> None:
-        """One forward pass under a mode of the caller's, which may ask `tap.running` where it is; nothing is reduced."""
+        """Run one forward pass under a mode of the caller's, which may ask `tap.running` where it is; nothing is reduced."""
+        with self._ignoring_states():
+            self._run_tapped(run, mode)
+
+    @contextlib.contextmanager
+    def _ignoring_states(self) -> Iterator[None]:
         receive, self.tap.receive = self.tap.receive, lambda site, tensor: None
         try:
-            self._tapped(run, mode)
+            yield
         finally:
             self.tap.receive = receive
 
-    def _places(self, laid: Laid) -> Places:
-        return Places(laid, list(self.tap.stacks), self.slices, self.options.seed)
-
-    def _tapped(self, run: Callable[[], object], mode: contextlib.AbstractContextManager[Any] | None = None) -> None:
+    def _run_tapped(self, run: Callable[[], object], mode: contextlib.AbstractContextManager[Any] | None = None) -> None:
         mode = mode or (contextlib.nullcontext() if self.attention is None else self.attention.mode)
         self.tap.begin()
         with torch.inference_mode(), self.tap.attached(), mode:
             run()
 
     def _readings(self, site: Site, tensor: Tensor) -> Iterator[tuple[Site, Tensor]]:
-        """A state as it is, and where asked for a map as one vector an image."""
+        """The ways in which a state is read: as it is, and if asked for a map as one vector per image."""
         maps = self.maps if site.kind == "hidden" else "per-position"
         if maps != "per-image":
             yield site, tensor
@@ -143,25 +139,16 @@ class Sites:
             yield Site(site.stack, "map", site.layer), tensor.flatten(1)
 
     def _receive(self, site: Site, tensor: Tensor) -> None:
-        for found, state in self._readings(site, tensor):
-            kept = self.statistics.get(found)
-            if isinstance(kept, SiteStatistics) and self._laid is not None:
-                points, stack = points_of(state), "" if found.kind == "map" else found.stack
-                layout = self._laid(stack, *points.shape[:2])
-                if stack not in self._begun:
-                    self._expect(stack, layout)
-                absorb(kept, points, layout, found, self.name)
-
-    def _expect(self, stack: str, layout: Layout) -> None:
-        """Before the first state of a stack, what its other layers will take: later batches then find no less room than the first."""
-        self._begun.add(stack)
-        used = [code for code, *_ in layout.slices()]
-        for site, kept in self.statistics.items():
-            if isinstance(kept, SiteStatistics) and ("" if site.kind == "map" else site.stack) == stack:
-                kept.expect(used)
+        for reading, state in self._readings(site, tensor):
+            statistics = self.statistics.get(reading)
+            if isinstance(statistics, SiteStatistics) and self._layout is not None:
+                points = points_of(state)
+                b, t = points.shape[:2]
+                layout = self._layout.of_maps(b) if reading.kind == "map" else self._layout.of_states(reading.stack, b, t)
+                reduce_state(statistics, points, layout, reading, self.name)
 
     def check(self) -> None:
-        """A site that saw nothing is an error, not a gap."""
+        """Refuse a site that received nothing: it is an error, not a gap."""
         for site, statistics in self.statistics.items():
             if not filled(statistics):
                 raise IsoscopeError(f"{site.label} of {self.name} received no points.")
@@ -171,21 +158,21 @@ class Sites:
         heads: list[Plan] = [] if self.attention is None else [*self.attention.plans()]
         return heads + [
             SitePlan(
-                self.shapes[site],
+                self.dimensions[site],
                 1 if site.kind == "map" else len(self.slices),
-                self.second(site),
-                self.options.cosine_sd and self.second(site),
-                self.options.sample_at(site, self.shapes[site]),
+                self.has_second_moments(site),
+                self.options.cosine_sd and self.has_second_moments(site),
+                self.options.sample_at(site, self.dimensions[site]),
                 tokens,
             )
             for site in self.statistics
-            if site in self.shapes
+            if site in self.dimensions
         ]
 
     def marks(self) -> dict[str, Any]:
-        """The stages of blocks, how the channels of maps were found to lie, and what an activation alone makes of a cosine."""
-        staged = {stack: found for stack, blocks in self.tap.stacks.items() if (found := stages(blocks)) is not None}
+        """What the settings of every row say about the taps: stages, layout of channels, autocast, and cosines of activations alone."""
+        by_stage = {stack: of_blocks for stack, blocks in self.tap.stacks.items() if (of_blocks := stages(blocks)) is not None}
         layouts = {site.label: layout for site, layout in self.tap.layouts.items()} if self.tap.channels is None else {}
         channels: Any = next(iter(layouts.values())) if len(set(layouts.values())) == 1 else layouts
-        marks = {"stages": staged, "channels": channels, "activation_nulls": self.tap.nulls}
+        marks = {"stages": by_stage, "channels": channels, "activation_nulls": self.tap.nulls, "autocast": self.tap.autocast}
         return {name: value for name, value in marks.items() if value}

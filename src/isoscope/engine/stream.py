@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import Any
 
 import numpy as np
 
 from isoscope.core.source import Source
-from isoscope.core.token_slices import BODY, FIRST, SPECIAL
 from isoscope.engine.long_text import enough_pieces
-from isoscope.models.piece import Piece, Positions
-from isoscope.models.tap import Layout
-from isoscope.statistics.groups import GROUPS
-from isoscope.statistics.sample import item_hash, mix, point_hashes
+from isoscope.models.layout import FREQUENCY_BINS
+from isoscope.models.piece import Piece
+from isoscope.statistics.sample import item_hash
 
 FEW_ITEMS = 30
-"""Below so many items the jackknife is over sequences."""
+"""With fewer items than this, the jackknife is over sequences."""
 WINDOW_BATCHES = 8
-FREQUENCY_BINS = 4
+"""Batches of text that are read at a time, so that sequences of about equal length can be put together."""
 
 Encode = Callable[[Any], list[Piece]]
 
 
 @dataclass(frozen=True)
 class Sequence:
-    """One piece of an item, with what the jackknife counts as independent."""
+    """One piece of an item; `unit` is the hash of what the jackknife counts as independent."""
 
     piece: Piece
     item: int
@@ -38,7 +35,7 @@ class Sequence:
 
 @dataclass
 class Cursor:
-    """How far a stream was read: what a resumed cell starts from."""
+    """How far a stream was read; a resumed cell starts from there."""
 
     items: int = 0
     tokens: int = 0
@@ -57,16 +54,16 @@ class Stream:
     max_items: int | None = None
     cursor: Cursor = field(default_factory=Cursor)
 
-    def by_sequence(self) -> bool:
-        """Whether there are too few items for them to be what is independent; of the whole source, so that shards agree."""
-        seen, tokens = 0, 0
+    def has_few_items(self) -> bool:
+        """Whether the whole source, not only this shard, has too few items for a jackknife over items."""
+        count, tokens = 0, 0
         for item in islice(self.source.items(), min(FEW_ITEMS, self.max_items or FEW_ITEMS)):
-            seen += 1
+            count += 1
             if self.max_tokens is not None:
                 tokens += sum(piece.size for piece in enough_pieces(self.encode, item.content, self.max_tokens - tokens))
                 if tokens >= self.max_tokens:
                     break
-        return seen < FEW_ITEMS
+        return count < FEW_ITEMS
 
     def items(self) -> Iterator[tuple[str, list[Piece]]]:
         """The items of this shard from the cursor on. `max_tokens` and `max_items` cut the whole source, before it is divided."""
@@ -74,31 +71,32 @@ class Stream:
         for item in islice(self.source.items(), self.cursor.items, self.max_items):
             if self.max_tokens is not None and self.cursor.tokens >= self.max_tokens:
                 return
-            mine = self.cursor.items % k == i
-            sequences: list[Piece] = []
-            if mine or self.max_tokens is not None:
+            in_shard = self.cursor.items % k == i
+            pieces: list[Piece] = []
+            # Items of other shards are tokenised only to count their tokens towards `max_tokens`.
+            if in_shard or self.max_tokens is not None:
                 needed = None if self.max_tokens is None else self.max_tokens - self.cursor.tokens
-                for sequence in enough_pieces(self.encode, item.content, needed):
+                for piece in enough_pieces(self.encode, item.content, needed):
                     if self.max_tokens is not None and self.cursor.tokens >= self.max_tokens:
                         break
-                    self.cursor.tokens += sequence.size
-                    sequences.append(sequence)
+                    self.cursor.tokens += piece.size
+                    pieces.append(piece)
             self.cursor.items += 1
-            if mine and sequences:
+            if in_shard and pieces:
                 self.cursor.measured_items += 1
-                self.cursor.measured_tokens += sum(sequence.size for sequence in sequences)
-                yield item.id, sequences
+                self.cursor.measured_tokens += sum(piece.size for piece in pieces)
+                yield item.id, pieces
 
     def windows(self, tokens: int, *, by_sequence: bool) -> Iterator[list[Sequence]]:
-        """Whole items, about `tokens` tokens at a time; between two windows the cursor says where to go on."""
+        """Whole items, about `tokens` tokens at a time; between two windows the cursor is at the end of the first."""
         window: list[Sequence] = []
         held = 0
-        for item, sequences in self.items():
+        for item, pieces in self.items():
             hashed = item_hash(item)
-            for number, sequence in enumerate(sequences):
+            for number, piece in enumerate(pieces):
                 unit = item_hash(f"{item}\0{number}") if by_sequence else hashed
-                window.append(Sequence(sequence, hashed, unit))
-                held += sequence.takes
+                window.append(Sequence(piece, hashed, unit))
+                held += piece.takes
             if held >= tokens:
                 yield window
                 window, held = [], 0
@@ -106,87 +104,22 @@ class Stream:
             yield window
 
 
-def batches(window: list[Sequence], tokens: int, *, pads: bool) -> Iterator[list[Sequence]]:
+def make_batches(window: list[Sequence], tokens: int, *, pads: bool) -> Iterator[list[Sequence]]:
     """The window's sequences from long to short, as many at a time as fit into `tokens` positions, padding included.
 
-    Where a model cannot be padded only inputs of one shape come together.
+    If a model cannot be padded, only inputs of one shape share a batch.
     """
     ordered = sorted(window, key=lambda sequence: (-sequence.piece.size, sequence.piece.data.shape, sequence.item, sequence.piece.start))
-    alike = [list(group) for _, group in groupby(ordered, key=lambda sequence: () if pads else sequence.piece.data.shape)]
-    for left in alike:
+    for _, group in groupby(ordered, key=lambda sequence: () if pads else sequence.piece.data.shape):
+        left = list(group)
         while left:
-            fit = max(1, tokens // left[0].piece.takes)
-            yield left[:fit]
-            left = left[fit:]
+            count = max(1, tokens // left[0].piece.takes)
+            yield left[:count]
+            left = left[count:]
 
 
-class Slicer:
-    """Which slice each position is in. Names are fixed beforehand, so that shards and checkpoints agree."""
-
-    def __init__(self, split: tuple[str, ...], seq_len: int, frequency: dict[int, int] | None = None) -> None:
-        self.split, self.frequency = split, frequency or {}
-        last = (seq_len - 1).bit_length()
-        positions = [f"position-{_span(i)}" for i in range(last)] if "position" in split else [""]
-        frequencies = [f"frequency-{i + 1}" for i in range(FREQUENCY_BINS)] if "frequency" in split else [""]
-        self.width = len(positions)
-        parts = ["+".join(filter(None, (f, p))) for f in frequencies for p in positions]
-        plain = [f"{BODY}:{part}" if part else BODY for part in parts]
-        sinks = [f"{BODY}:{'+'.join(filter(None, ('sink', part)))}" for part in parts] if "sink" in split else []
-        self.parts = len(parts)
-        self.names = [SPECIAL, FIRST, *plain, *sinks]
-
-    def codes(self, positions: Positions) -> np.ndarray:
-        """The code of each position of one piece, as an index into `names`."""
-        n = len(positions.special)
-        part = np.zeros(n, dtype=np.int16)
-        if "frequency" in self.split and positions.ids is not None:
-            part += np.array([self.frequency.get(int(i), 0) for i in positions.ids], dtype=np.int16) * self.width
-        if "position" in self.split:
-            part += np.minimum(np.floor(np.log2(np.maximum(np.arange(n), 1))), self.width - 1).astype(np.int16)
-        codes = part + 2
-        if positions.ordered:
-            codes[:1] = 1
-        codes[positions.special] = 0
-        return codes
-
-    def laid(
-        self, batch: list[Sequence], last: np.ndarray, seed: int, positions: Callable[[str, int], list[Positions]]
-    ) -> Callable[[str, int, int], Layout]:
-        """What the positions of a batch are, at every site; the stack `""` has whole maps, one an image."""
-
-        @functools.cache
-        def found(stack: str, b: int, t: int) -> Layout:
-            if stack:
-                return self.layout(batch, last, seed, positions(stack, t), t)
-            # A whole map is one position of the body, and its only slice.
-            whole = self.layout(batch, last, seed, [Positions(np.zeros(1, dtype=bool), ordered=False)] * len(batch), 1)
-            return replace(whole, codes=np.zeros_like(whole.codes), sink_codes=None)
-
-        return found
-
-    def layout(self, batch: list[Sequence], last: np.ndarray, seed: int, positions: list[Positions], width: int) -> Layout:
-        """What the positions of a batch are, at a site of `width` positions."""
-        codes = np.full((len(batch), width), -1, dtype=np.int16)
-        index = np.zeros((len(batch), width), dtype=np.int64)
-        for row, found in enumerate(positions):
-            n = len(found.special)
-            codes[row, :n] = self.codes(found)
-            index[row, :n] = found.start + np.arange(n)
-        item = np.array([sequence.item for sequence in batch], dtype=np.uint64)
-        unit = np.array([sequence.unit for sequence in batch], dtype=np.uint64)
-        hashes = point_hashes(seed, np.repeat(item, width), index.ravel()).reshape(index.shape)
-        group = (mix(unit) % np.uint64(GROUPS)).astype(np.int64)
-        sinks = np.where(codes >= 2, codes + self.parts, -1).astype(np.int16) if "sink" in self.split else None
-        return Layout(codes, sinks, hashes, index, item, unit.view(np.int64), group, last)
-
-
-def _span(i: int) -> str:
-    low, high = 2**i, 2 ** (i + 1) - 1
-    return str(low) if low == high else f"{low}-{high}"
-
-
-def last_parts(batched: list[list[Sequence]]) -> list[np.ndarray]:
-    """For each sequence of each batch whether it is the last of its unit to come."""
+def mark_last_parts(batched: list[list[Sequence]]) -> list[np.ndarray]:
+    """For each batch, which of its sequences (b,) are the last of their unit."""
     left = Counter(sequence.unit for batch in batched for sequence in batch)
     flags = []
     for batch in batched:

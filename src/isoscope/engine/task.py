@@ -9,7 +9,7 @@ from pathlib import Path
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
 from isoscope.core.memory import is_out_of_memory
-from isoscope.engine.measure import Given, cell_identity, measure_model
+from isoscope.engine.measure import Given, cell_identity
 from isoscope.engine.options import Options
 from isoscope.engine.progress import Progress
 from isoscope.models.reference import ModelReference
@@ -54,11 +54,14 @@ def out_of_memory(name: str) -> NoMemoryError:
 
 def carry_out(task: Task, progress: Progress, given: Given) -> None:
     """Measure a cell here, from sources that are open already."""
+    from isoscope.engine.cell import measure_model
+
     try:
         source = given.for_model(task.reference, task.options)
-        if task.key and task.key != key_of(cell_identity(task.reference, source, task.options)):
+        identity = cell_identity(task.reference, source, task.options)
+        if task.key and task.key != key_of(identity):
             raise IsoscopeError(f"{source.name} is not the same here as where {task.reference.name} was planned; copy it to every node.")
-        measure_model(Run(task.run), task.reference, source, task.options, progress, part=task.part)
+        measure_model(Run(task.run), task.reference, source, task.options, progress, identity=identity, part=task.part)
     except Exception as error:
         if is_out_of_memory(error):
             raise out_of_memory(task.reference.name) from error

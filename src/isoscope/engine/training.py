@@ -8,8 +8,8 @@ from typing import Any
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.option_limits import MAX_SEED, check_count
-from isoscope.engine.measure import limited_threads
 from isoscope.engine.progress import Progress
+from isoscope.engine.threads import limit_threads
 from isoscope.models.suites.asked import Asked
 from isoscope.sources import open_source
 from isoscope.training.recipe import checkpoint_steps, find_recipe
@@ -50,7 +50,7 @@ def run_training(
         raise IsoscopeError(f"--dtype takes {' or '.join(DTYPES)}; got {dtype!r}.")
     suite, progress = Path(out), Progress(quiet=quiet)
     identity = recipe.identity() | {"data": source.fingerprint, "checkpoints": steps, "dtype": dtype}
-    with limited_threads(threads):
+    with limit_threads(threads):
         with progress.bar(f"{name}: reading {source.name}", None, "items") as bar:
             items = load_data(recipe, source, bar.advance)
         for seed in wanted:

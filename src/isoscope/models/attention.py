@@ -114,7 +114,7 @@ class AttentionTap(TorchFunctionMode):
         self._enter(None)
         self._mask = None
         super().__exit__(*raised)
-        self.guard.raise_stored()
+        self.guard.raise_own_error()
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         """Look at one function of torch, and call it."""

@@ -13,10 +13,10 @@ Blocks = list[tuple[str, nn.Module]]
 
 
 def find_blocks(stack: nn.Module, name: str, pattern: str | None = None) -> Blocks:
-    """The repeated blocks of a stack: those whose path matches the pattern, or, where none is given, the largest repeated structure.
+    """The repeated blocks of a stack: those whose path matches the pattern, or without one the largest repeated structure.
 
-    A repeated structure is what stands in a list of modules, in no other such list, with all that stands at the same place in
-    sister lists (`layer1.0`, `layer2.0`); the largest is the one with the most parameters.
+    A repeated structure is the members of a list of modules that lies in no other such list, together with the members at the same place
+    of sister lists (`layer1.0`, `layer2.0`); the largest is the one with the most parameters.
 
     >>> class Model(nn.Module):
     ...     def __init__(self):
@@ -31,16 +31,16 @@ def find_blocks(stack: nn.Module, name: str, pattern: str | None = None) -> Bloc
     named = dict(stack.named_modules())
     if pattern is not None:
         wanted = re.compile("[^.]*".join(re.escape(part) for part in pattern.split("*")))
-        found = [(path, module) for path, module in named.items() if path and wanted.fullmatch(path)]
-        if not found:
+        matching = [(path, module) for path, module in named.items() if path and wanted.fullmatch(path)]
+        if not matching:
             raise IsoscopeError(f"No module of the {name} ({type(stack).__name__}) matches {pattern!r}; blocks are named as in layers.*.")
-        return found
+        return matching
     groups: dict[tuple[str, str], Blocks] = {}
     outer: list[str] = []
     for path, module in named.items():
         parent = named.get(path.rpartition(".")[0], stack)
         listed = isinstance(parent, nn.ModuleList | nn.Sequential) and path.rpartition(".")[2].isdecimal()
-        if not listed or _opens(module) or any(path.startswith(before + ".") for before in outer):
+        if not listed or _is_only_a_list(module) or any(path.startswith(before + ".") for before in outer):
             continue
         outer.append(path)
         kind = "" if isinstance(parent, nn.ModuleList) else type(module).__name__
@@ -50,15 +50,15 @@ def find_blocks(stack: nn.Module, name: str, pattern: str | None = None) -> Bloc
     return max(groups.values(), key=lambda blocks: sum(p.numel() for _, block in blocks for p in block.parameters()))
 
 
-def _opens(module: nn.Module) -> bool:
-    """Whether a list is only a list: blocks are looked for in it. A sequence of plain layers (linear, activation, …) is a block itself."""
+def _is_only_a_list(module: nn.Module) -> bool:
+    """Whether blocks are to be looked for inside a list. A sequence of plain layers (linear, activation, …) is a block itself."""
     if isinstance(module, nn.Sequential):
         return any(True for child in module for _ in child.children())
     return isinstance(module, nn.ModuleList)
 
 
 def find_norms(stack: nn.Module, blocks: Blocks) -> list[nn.Module]:
-    """The norms of a stack that lie outside its blocks; one of them may be the final norm."""
+    """The norms of a stack outside its blocks; one of them may be the final norm."""
     within = {id(module) for _, block in blocks for module in block.modules()}
     return [module for module in stack.modules() if id(module) not in within and is_norm(module)]
 
@@ -76,13 +76,13 @@ def is_activation(module: nn.Module) -> bool:
 
 
 def stages(blocks: Blocks) -> list[int] | None:
-    """The stage of each block, where blocks lie in lists within lists.
+    """The stage of each block if blocks lie in lists within lists, else None.
 
     >>> stages([("stages.0.layers.0", nn.ReLU()), ("stages.1.layers.0", nn.ReLU())])
     [1, 2]
     """
     numbers = [re.findall(r"\d+", path) for path, _ in blocks]
-    if not all(len(found) > 1 for found in numbers):
+    if not all(len(of_path) > 1 for of_path in numbers):
         return None
-    order = list(dict.fromkeys(found[0] for found in numbers))
-    return [order.index(found[0]) + 1 for found in numbers]
+    order = list(dict.fromkeys(of_path[0] for of_path in numbers))
+    return [order.index(of_path[0]) + 1 for of_path in numbers]

@@ -49,17 +49,17 @@ class Axis:
 
     def root(self) -> Axis:
         """The axis that stands for all that are joined with this one."""
-        found = self
-        while found._joined is not None:
-            found = found._joined
-        return found
+        axis = self
+        while axis._joined is not None:
+            axis = axis._joined
+        return axis
 
     def join(self, other: Axis) -> None:
         """These two are the same axis."""
-        one, two = self.root(), other.root()
-        if one is not two:
-            two._joined = one
-            one.is_channel |= two.is_channel
+        root, joined = self.root(), other.root()
+        if root is not joined:
+            joined._joined = root
+            root.is_channel |= joined.is_channel
 
 
 Axes = tuple[Axis, ...]
@@ -79,7 +79,7 @@ class ChannelTrace(TorchFunctionMode):
     def __exit__(self, *raised: Any) -> None:
         super().__exit__(*raised)
         self._known.clear()
-        self.guard.raise_stored()
+        self.guard.raise_own_error()
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         """Call one function of torch, and follow the axes of what it was given to what it gave."""
@@ -88,20 +88,20 @@ class ChannelTrace(TorchFunctionMode):
         return output
 
     def note(self, site: Site, state: Tensor) -> None:
-        """A state whose layout is asked for."""
+        """Note a state whose layout will be asked for."""
         if state.dim() == 4:
             self.maps[site] = tuple(state.shape), self._axes(state)
 
     def tell(self, site: Site) -> str | None:
-        """`first` or `last`; None where nothing tells, or where layers read the map in more than one way."""
+        """`first` or `last`; None if no layer tells, or if layers read the map in more than one way."""
         axes = self._read_axes(site)
         return {1: "first", 3: "last"}.get(axes[0]) if len(axes) == 1 else None
 
     def layout(self, site: Site) -> str:
-        """The same, or an error."""
-        found, (shape, _) = self.tell(site), self.maps[site]
-        if found is not None:
-            return found
+        """`first` or `last`, or an error."""
+        layout, (shape, _) = self.tell(site), self.maps[site]
+        if layout is not None:
+            return layout
         sizes = ", ".join(map(str, shape[1:]))
         agree = "the layers that read or make it do not agree on" if self._read_axes(site) else "no layer that reads or makes it tells"
         raise IsoscopeError(

@@ -1,7 +1,8 @@
-"""Carries an exception of our own hooks past the model that called them.
+"""Keeps errors of our hooks apart from errors of the model that calls them.
 
-Hooks run inside the model's forward pass. Whoever explains a model's own failure, or a model that catches errors itself, would otherwise
-take a bug of ours for one of the model's.
+Our hooks run inside the model's forward pass. A model may catch exceptions, and `model_errors_as_user_errors` turns those of a model into a
+sentence to the user: both would take a bug of ours for one of the model's. So a hook's exception is stored, the forward pass is stopped,
+and the exception is raised again outside.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ from typing import Any, TypeVar
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class HookStopped(BaseException):
-    """Ends a forward pass after a hook has failed. It is no Exception, so that no model and no `feed` takes it for one of its own."""
+class ForwardPassStopped(BaseException):
+    """Stops a forward pass after a hook has failed. It is no Exception, so that no model and no `feed` catches it with its own errors."""
 
 
 class HookGuard:
-    """Keeps the first exception of the hooks that it wraps, until `raise_stored` raises it outside the forward pass."""
+    """Stores the first exception of the hooks that it wraps, until `raise_own_error` raises it outside the forward pass."""
 
     def __init__(self) -> None:
         self._error: Exception | None = None
 
     def wrap(self, hook: F) -> F:
-        """The hook; where it raises, the exception is stored and the forward pass ends."""
+        """The hook in a form that stores what it raises and stops the forward pass."""
 
         @functools.wraps(hook)
         def guarded(*args: Any, **kwargs: Any) -> Any:
@@ -32,12 +33,12 @@ class HookGuard:
                 return hook(*args, **kwargs)
             except Exception as error:
                 self._error = self._error or error
-                raise HookStopped from error
+                raise ForwardPassStopped from error
 
         return guarded  # type: ignore[return-value]
 
-    def raise_stored(self) -> None:
-        """Raise the stored exception, with its traceback; nothing happens where no hook has failed."""
+    def raise_own_error(self) -> None:
+        """Raise the stored exception with its traceback; do nothing if no hook has failed."""
         if self._error is None:
             return
         error, self._error = self._error, None
@@ -45,4 +46,4 @@ class HookGuard:
         try:
             raise error
         finally:
-            error.__context__ = context  # not the HookStopped that is being handled here
+            error.__context__ = context  # not the ForwardPassStopped that is being handled here

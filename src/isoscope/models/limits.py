@@ -155,4 +155,4 @@ class Limits:
         finally:
             for hook in hooks:
                 hook.remove()
-            guard.raise_stored()
+            guard.raise_own_error()

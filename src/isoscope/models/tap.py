@@ -1,63 +1,36 @@
-"""The tap: hooks that reduce each hidden state to statistics as it appears, and let it go."""
+"""The tap: hooks that hand on each hidden state as it appears, and let it go."""
 
 from __future__ import annotations
 
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
-from isoscope.models.autocast import autocast_off
+from isoscope.models.autocast import autocast_dtypes, autocast_off
 from isoscope.models.blocks import Blocks, find_blocks, find_norms, is_activation, is_norm
 from isoscope.models.channels import ChannelTrace
 from isoscope.models.family import Stack
 from isoscope.models.hook_guard import HookGuard
-from isoscope.statistics.kernel import DENSE, Sums, as_block, block_sums, to_host
-from isoscope.statistics.site_statistics import SiteStatistics
 
-SMALL_D = 256
-"""Up to this dimension products are taken in float64: such models are quick anyway, and their small spectra show every rounding."""
-SINK = 10.0
-"""A body token is a sink where its norm is above so many times the median norm of its sequence."""
+BlockKey = tuple[str, int]
+"""The stack and the layer of a block."""
 
 
-@dataclass
-class Layout:
-    """What the positions of a batch are: (b, t) arrays of slice codes (−1 for padding), hashes and indices; (b,) of their items."""
+@dataclass(frozen=True)
+class InnerCall:
+    """A call of a norm or an activation within a block, seen while learning."""
 
-    codes: np.ndarray
-    sink_codes: np.ndarray | None  # the code of each position if it is a sink
-    hashes: np.ndarray
-    index: np.ndarray
-    item: np.ndarray  # uint64, the hash of each sequence's item
-    unit: np.ndarray  # int64, what the jackknife counts as independent
-    group: np.ndarray
-    last: np.ndarray
-    _found: list[tuple[int, np.ndarray, np.ndarray, np.ndarray]] = field(default_factory=list, repr=False)
-
-    def slices(self) -> list[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
-        """(code, mask, flat positions, all other positions) of every slice in the batch."""
-        if not self._found:
-            for code in (int(code) for code in np.unique(self.codes) if code >= 0):
-                mask = self.codes == code
-                self._found.append((code, mask, np.flatnonzero(mask), np.flatnonzero(~mask)))
-        return self._found
-
-    def with_sinks(self, norms: np.ndarray) -> Layout:
-        """The same batch with body tokens of enormous norm in their own slice; `norms` (b, t) are this site's."""
-        if self.sink_codes is None:
-            return self
-        counted = np.where(self.codes >= 0, norms, np.nan)
-        median = np.nanmedian(counted, axis=1, keepdims=True)
-        codes = np.where((self.sink_codes >= 0) & (norms > SINK * median), self.sink_codes, self.codes)
-        return Layout(codes, None, self.hashes, self.index, self.item, self.unit, self.group, self.last)
+    module: nn.Module
+    role: str
+    args: tuple[Any, ...]
+    output: Tensor
 
 
 @dataclass(frozen=True)
@@ -73,9 +46,9 @@ class Inner:
 class Tap:
     """Hooks on the blocks of every stack. `receive(site, tensor)` gets each state, once, in the order of the pass.
 
-    `learn` runs one forward pass first, to count block calls and, where `inner` is asked for, to find the last norm and the last
-    activation of each block. `channels`: how the channels of the blocks' maps lie, `first` or `last`; where it is None, `learn` finds
-    out from the layers that read and make them. `receive` gets all maps with channels first.
+    `learn` runs one forward pass first, to count block calls and, with `inner`, to find the last norm and the last activation of each
+    block. `channels`: how the channels of the blocks' maps lie, `first` or `last`; if it is None, `learn` finds out from the layers that
+    read and make them. `receive` gets all maps with channels first.
     """
 
     def __init__(
@@ -83,7 +56,7 @@ class Tap:
     ) -> None:
         self.receive, self.inner, self.channels = receive, inner, channels
         self.layouts: dict[Site, str] = {}
-        """How the channels of each map lie, where `learn` had to find out."""
+        """How the channels of each map lie, if `learn` had to find out."""
         self.guard = HookGuard()
         self.stacks = {name: find_blocks(stack.module, name, stack.blocks) for name, stack in stacks.items()}
         self._norms = {name: find_norms(stack.module, self.stacks[name]) for name, stack in stacks.items()}
@@ -91,41 +64,54 @@ class Tap:
         self.depth: dict[str, int] = {}
         self.nulls: dict[str, float] = {}
         """The cosine that an activation alone gives, by the label of each site behind one."""
+        self.autocast: dict[str, str] = {}
+        """The type that the model computes in if it turns autocast on by itself, per type of device."""
         self._last: dict[str, Any] = {}
-        self._planned: dict[tuple[str, int], list[Inner]] = {}
+        self._planned: dict[BlockKey, list[Inner]] = {}
         self._within: dict[int, int] = {}
-        self._entered: tuple[str, int] | None = None
+        self._entered: BlockKey | None = None
         self.width: tuple[int, int] = (0, 0)
         """Rows and positions of the state that the running block was given."""
         self.seconds = 0.0
 
-    def running(self) -> tuple[str, int] | None:
+    def running(self) -> BlockKey | None:
         """The stack and the layer of the block that runs now; None outside all blocks."""
         return self._entered
 
     def begin(self) -> None:
-        """A new forward pass."""
+        """Start a new forward pass."""
         self.calls = dict.fromkeys(self.stacks, 0)
         self._last = {}
         self._entered = None
 
-    def learn(self, run: Callable[[], object]) -> None:
-        """One forward pass: how often blocks are called, and what lies within them."""
-        seen: dict[tuple[str, int], list[tuple[nn.Module, str, Tensor]]] = {}
-        ends: dict[tuple[str, int], Tensor] = {}
+    def learn(self, run: Callable[[], object], mode: contextlib.AbstractContextManager[Any] | None = None) -> dict[Site, Tensor]:
+        """Run one forward pass, within `mode`, and learn all that later passes need.
 
-        def note(module: nn.Module, args: Any, output: Any) -> None:
-            if self._entered is not None and isinstance(output, Tensor):
-                seen.setdefault(self._entered, []).append((module, "norm" if is_norm(module) else "activation", output))
+        That is how often blocks are called, what lies within them, how maps are laid out and whether the model turns autocast on.
 
+        Returns:
+            For every site a tensor without content (on the meta device) of the shape that `receive` will get.
+        """
         trace = ChannelTrace()
-        receive, self.receive = self.receive, trace.note
+        states: dict[Site, torch.Size] = {}
+        calls: dict[BlockKey, list[InnerCall]] = {}
+        outputs: dict[BlockKey, Tensor] = {}
+
+        def note_state(site: Site, state: Tensor) -> None:
+            trace.note(site, state)
+            states[site] = state.shape
+
+        def note_call(module: nn.Module, args: Any, output: Any) -> None:
+            if self._entered is not None and isinstance(output, Tensor):
+                calls.setdefault(self._entered, []).append(InnerCall(module, "norm" if is_norm(module) else "activation", args, output))
+
+        receive, self.receive = self.receive, note_state
         channels, self.channels = self.channels, None  # maps are noted as they are
-        extra = [m.register_forward_hook(self.guard.wrap(note)) for m in self._parts()] if self.inner else []
-        extra += [b.register_forward_hook(self._end(name, ends)) for name, blocks in self.stacks.items() for b in _once(blocks)]
+        extra = [m.register_forward_hook(self.guard.wrap(note_call)) for m in self._parts()] if self.inner else []
+        extra += [b.register_forward_hook(self._output(name, outputs)) for name, blocks in self.stacks.items() for b in _once(blocks)]
         try:
             self.begin()
-            with torch.inference_mode(), self.attached(), trace:
+            with torch.inference_mode(), self.attached(), trace, mode or contextlib.nullcontext():
                 run()
         finally:
             self.receive, self.channels = receive, channels
@@ -133,51 +119,69 @@ class Tap:
                 handle.remove()
         self.depth = dict(self.calls)
         self.layouts = self._layouts(trace)
-        for where, calls in seen.items():
-            self._plan(where, calls, ends[where])
+        for block, inner_calls in calls.items():
+            self._plan(block, inner_calls, outputs[block])
+        return self._shapes(states, calls)
+
+    def _shapes(self, states: dict[Site, torch.Size], calls: dict[BlockKey, list[InnerCall]]) -> dict[Site, Tensor]:
+        """The shape of every state as later passes give it: channels first, and no norm between stages taken for the final one."""
+        shapes = {}
+        for site, shape in states.items():
+            if site.kind != "final" or site.layer == self.depth[site.stack] + 1:
+                shapes[site] = self._channels_first(site, torch.empty(shape, device="meta"))
+        for (stack, layer), planned in self._planned.items():
+            for inner in planned:
+                last = [call for call in calls[stack, layer] if call.module is inner.module][-1]
+                for side, state in (("before", last.args[0]), ("after", last.output)):
+                    shape = torch.empty(state.shape, device="meta")
+                    shapes[Site(stack, f"{side}_{inner.role}", layer)] = shape.movedim(-1, 1) if inner.turned else shape
+        return shapes
 
     def _layouts(self, trace: ChannelTrace) -> dict[Site, str]:
-        finals = {Site(stack, "final", depth + 1) for stack, depth in self.depth.items()}  # before, a norm between stages looked like one
+        # While learning, a norm between stages looks like a final one: the depth is not known yet.
+        finals = {Site(stack, "final", depth + 1) for stack, depth in self.depth.items()}
         maps = [site for site in trace.maps if site.kind != "final" or site in finals]
         if self.channels is None:
             return {site: trace.layout(site) for site in maps}
-        # A final norm may read a permuted map, and its output is then laid out otherwise than what the blocks give.
+        # A final norm may read a permuted map, and the channels of its output then lie elsewhere than those of the blocks.
         return {site: trace.tell(site) or self.channels for site in maps if site in finals}
 
     def _parts(self) -> list[nn.Module]:
         parts = {id(m): m for blocks in self.stacks.values() for _, b in blocks for m in b.modules() if m is not b}
         return [module for module in parts.values() if is_norm(module) or is_activation(module)]
 
-    def _end(self, name: str, ends: dict[tuple[str, int], Tensor]) -> Callable[..., None]:
+    def _output(self, name: str, outputs: dict[BlockKey, Tensor]) -> Callable[..., None]:
         def hook(_: nn.Module, args: Any, output: Any) -> None:
-            ends[name, self.calls[name] + 1] = state_of(output)
+            outputs[name, self.calls[name] + 1] = state_of(output)
+            self.autocast |= autocast_dtypes()
 
         return self.guard.wrap(hook)
 
-    def _plan(self, where: tuple[str, int], calls: list[tuple[nn.Module, str, Tensor]], end: Tensor) -> None:
-        stack, layer = where
+    def _plan(self, block: BlockKey, calls: list[InnerCall], end: Tensor) -> None:
+        """Choose the last norm and the last activation of a block whose output has the positions of the block's own."""
+        stack, layer = block
         turned = False
         for role in ("norm", "activation"):
-            # What gates a whole map has one position; it is not a state of the block.
-            fitting = [(m, out, ways) for m, kind, out in calls if kind == role and (ways := _ways(out, end))]
+            # A module that gates a whole map has one position; it is not a state of the block.
+            fitting = [(call, ways) for call in calls if call.role == role and (ways := _ways(call.output, end))]
             if not fitting:
                 continue
-            module, out, ways = fitting[-1]
+            last, ways = fitting[-1]
             if len(ways) == 1:
                 turned = ways[0]
-            elif isinstance(module, nn.LayerNorm):  # where height, width and channels are equal, a layer norm tells: it reads the last
-                turned = getattr(module, "data_format", "channels_last") == "channels_last"
-            call = sum(1 for m, kind, _ in calls if m is module)
-            self._planned.setdefault(where, []).append(Inner(module, role, call, turned))
+            elif isinstance(last.module, nn.LayerNorm):  # height, width and channels are equal: a layer norm reads the last axis
+                turned = getattr(last.module, "data_format", "channels_last") == "channels_last"
+            count = sum(1 for call in calls if call.module is last.module)
+            self._planned.setdefault(block, []).append(Inner(last.module, role, count, turned))
             if role == "activation":
-                level = activation_null(module)
+                level = activation_null(last.module)
                 self.nulls[Site(stack, "after_activation", layer).label] = level
-                if out.data_ptr() == end.data_ptr():
+                if last.output.data_ptr() == end.data_ptr():
                     self.nulls |= {Site(stack, kind, layer).label: level for kind in ("hidden", "map")}
 
     def _give(self, site: Site, tensor: Tensor) -> None:
         started = time.perf_counter()
-        with autocast_off():  # a model may turn it on in its own forward pass, and products of ours would be rounded as well
+        with autocast_off():  # a model may turn it on in its own forward pass, and our products would be rounded as well
             self.receive(site, self._channels_first(site, tensor))
         self.seconds += time.perf_counter() - started
 
@@ -187,33 +191,32 @@ class Tap:
 
     @contextlib.contextmanager
     def attached(self) -> Iterator[None]:
-        """The hooks are in place within this context, and compiled models run eagerly so that hooks are called.
+        """Hooks are in place within this context, and compiled models run eagerly so that hooks are called.
 
-        Whatever a hook raises is raised when the context ends, whatever the model made of it.
+        An exception of a hook is raised again when the context ends, even if the model has caught it.
         """
         handles = []
         for name, blocks in self.stacks.items():
             for block in _once(blocks):
-                handles.append(block.register_forward_pre_hook(self._before(name), with_kwargs=True))
-                handles.append(block.register_forward_hook(self._after(name)))
-            handles += [norm.register_forward_hook(self._norm(name)) for norm in self._norms[name]]
-        planned = {id(inner.module): inner.module for found in self._planned.values() for inner in found}
-        for module in planned.values():
-            handles.append(module.register_forward_pre_hook(self.guard.wrap(self._enters)))
-            handles.append(module.register_forward_hook(self.guard.wrap(self._leaves)))
+                handles.append(block.register_forward_pre_hook(self._enter_block(name), with_kwargs=True))
+                handles.append(block.register_forward_hook(self._leave_block(name)))
+            handles += [norm.register_forward_hook(self._leave_norm(name)) for norm in self._norms[name]]
+        for module in {id(inner.module): inner.module for inners in self._planned.values() for inner in inners}.values():
+            handles.append(module.register_forward_pre_hook(self.guard.wrap(self._enter_inner)))
+            handles.append(module.register_forward_hook(self.guard.wrap(self._leave_inner)))
         try:
             with torch.compiler.set_stance("force_eager"):
                 yield
         finally:
             for handle in handles:
                 handle.remove()
-            self.guard.raise_stored()
+            self.guard.raise_own_error()
 
-    def _before(self, stack: str) -> Callable[..., None]:
+    def _enter_block(self, stack: str) -> Callable[..., None]:
         def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             self._entered, self._within = (stack, self.calls[stack] + 1), {}
-            given = kwargs.get("hidden_states", kwargs.get("hidden_state"))
-            state = state_of(args or (tuple(kwargs.values()) if given is None else given))
+            by_name = kwargs.get("hidden_states", kwargs.get("hidden_state"))
+            state = state_of(args or (tuple(kwargs.values()) if by_name is None else by_name))
             entered = Site(stack, "hidden", self.calls[stack])
             b, t = points_of(self._channels_first(entered, state)).shape[:2]
             self.width = b, t
@@ -222,7 +225,7 @@ class Tap:
 
         return self.guard.wrap(hook)
 
-    def _after(self, stack: str) -> Callable[..., None]:
+    def _leave_block(self, stack: str) -> Callable[..., None]:
         def hook(_: nn.Module, args: tuple[Any, ...], output: Any) -> None:
             self.calls[stack] += 1
             self._entered = None
@@ -232,32 +235,33 @@ class Tap:
 
         return self.guard.wrap(hook)
 
-    def _enters(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+    def _enter_inner(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         self._within[id(module)] = self._within.get(id(module), 0) + 1
-        self._around("before", module, args[0])
+        self._give_inner("before", module, args[0])
 
-    def _leaves(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        self._around("after", module, output)
+    def _leave_inner(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        self._give_inner("after", module, output)
 
-    def _around(self, side: str, module: nn.Module, state: Tensor) -> None:
+    def _give_inner(self, side: str, module: nn.Module, state: Tensor) -> None:
         if self._entered is not None:
             stack, layer = self._entered
             for inner in self._planned.get(self._entered, ()):
                 if inner.module is module and inner.call == self._within[id(module)]:
                     self._give(Site(stack, f"{side}_{inner.role}", layer), state.movedim(-1, 1) if inner.turned else state)
 
-    def _norm(self, stack: str) -> Callable[..., None]:
+    def _leave_norm(self, stack: str) -> Callable[..., None]:
         def hook(_: nn.Module, args: tuple[Any, ...], output: Any) -> None:
             last = self._last.get(stack)
-            ended = self.calls[stack] == self.depth.get(stack, self.calls[stack])  # a norm between stages is not the final one
-            if ended and last is not None and args and isinstance(args[0], Tensor) and args[0].data_ptr() == last.data_ptr():
+            # Only the norm that reads the very output of the last block is the final one; a norm between stages is not.
+            is_after_last = self.calls[stack] == self.depth.get(stack, self.calls[stack])
+            if is_after_last and last is not None and args and isinstance(args[0], Tensor) and args[0].data_ptr() == last.data_ptr():
                 self._give(Site(stack, "final", self.calls[stack] + 1), state_of(output))
 
         return self.guard.wrap(hook)
 
 
 def _ways(inner: Tensor, end: Tensor) -> list[bool]:
-    """How a state within a block can be read as having the positions of the block's own: as it is, or (True) with channels last."""
+    """The ways in which a state within a block has the positions of the block's own: as it is (False), or with channels last (True)."""
     positions = points_of(end).shape[:2]
     if inner.dim() != 4:
         return [False] if inner.dim() == end.dim() and points_of(inner).shape[:2] == positions else []
@@ -271,13 +275,13 @@ def _once(blocks: Blocks) -> list[nn.Module]:
 
 
 def state_of(output: Any) -> Tensor:
-    """The hidden state in what a block was given or gave: (b, t, d), a map (b, d, h, w) or, of a plain module, (b, d)."""
+    """The hidden state among the inputs or outputs of a block: (b, t, d), a map (b, d, h, w) or, of a plain module, (b, d)."""
     candidates = list(output.values()) if isinstance(output, dict) else output if isinstance(output, tuple | list) else [output]
-    tensors = [found for found in candidates if isinstance(found, Tensor) and found.is_floating_point()]
+    tensors = [value for value in candidates if isinstance(value, Tensor) and value.is_floating_point()]
     for dimensions in ((3, 4), (2,)):
-        for found in tensors:
-            if found.dim() in dimensions:
-                return found
+        for tensor in tensors:
+            if tensor.dim() in dimensions:
+                return tensor
     raise IsoscopeError(
         "A block gives no tensor of shape (batch, positions, dimensions); name other blocks, or give the model a family of its own."
     )
@@ -293,7 +297,7 @@ def points_of(tensor: Tensor) -> Tensor:
 def activation_null(module: nn.Module) -> float:
     """The mean cosine of vectors of independent standard normals behind this activation: (E f)²/E f².
 
-    >>> round(activation_null(nn.ReLU()) * np.pi, 4)
+    >>> round(activation_null(nn.ReLU()) * torch.pi, 4)
     1.0
     """
     z = torch.linspace(-8, 8, 16_001, dtype=torch.float64)
@@ -301,49 +305,3 @@ def activation_null(module: nn.Module) -> float:
     with torch.inference_mode():
         f = module(z.clone())
     return float((weights @ f) ** 2 / (weights @ f**2 * weights.sum()))
-
-
-def not_finite(model: str, site: Site, found: str) -> IsoscopeError:
-    """What is said where a model gives NaN or infinity: which vectors or rows, and how many."""
-    return IsoscopeError(
-        f"{model} gives NaN or infinity at {site.label}: {found} of one batch. Nothing was averaged; look at the weights and the inputs, "
-        "or measure in float32 if it ran in a shorter type."
-    )
-
-
-def absorb(statistics: SiteStatistics, tensor: Tensor, layout: Layout, site: Site, model: str) -> None:
-    """Reduce one hidden state (b, t, d) to the site's statistics."""
-    b, t, d = tensor.shape
-    x = as_block(tensor)
-    if layout.sink_codes is not None:
-        layout = layout.with_sinks(np.sqrt(to_host((x * x).sum(-1))))
-    # Second moments are torch's to multiply even where the sums are numpy's: both would keep threads of their own awake.
-    rows = tensor.detach().reshape(b * t, d)
-    rows = rows.double() if d <= SMALL_D else rows if rows.dtype == torch.float64 else rows.float()
-    parts: list[Sums | None] = [None] * len(statistics.names)
-    for code, mask, positions, rest in layout.slices():
-        if len(positions) > DENSE * b * t:
-            sums = block_sums(x, mask)
-            chosen, drop = rows, rest
-        else:
-            chosen, drop = rows[torch.as_tensor(positions, device=rows.device)], None
-            sums = _by_sequence(as_block(chosen), positions // t, b)
-        if sums.nonfinite:
-            raise not_finite(model, site, f"{sums.nonfinite} of {len(positions)} {statistics.names[code]} vectors")
-        statistics.moments[code].add(sums, chosen, drop)
-        parts[code] = sums
-    if statistics.groups is not None:
-        statistics.groups.update(layout.group, parts, unit=layout.unit, last=layout.last)
-    if statistics.sample is not None:
-        statistics.sample.update(rows, layout.hashes.ravel(), np.repeat(layout.item, t), layout.index.ravel(), layout.codes.ravel())
-
-
-def _by_sequence(rows: Any, owner: np.ndarray, b: int) -> Sums:
-    """The sums of gathered rows, each added to the sequence that owns it."""
-    each = block_sums(rows[:, None, :])
-    sums = Sums.nothing(b, rows.shape[-1])
-    starts = np.flatnonzero(np.diff(owner, prepend=-1))  # positions come in order, so a sequence's rows lie together
-    for name in ("n", "zeros", "total", "directions", "squared", "norm", "norm2"):
-        getattr(sums, name)[owner[starts]] = np.add.reduceat(getattr(each, name), starts)
-    sums.nonfinite = each.nonfinite
-    return sums

@@ -66,15 +66,6 @@ class Groups:
         self.products = np.zeros((PRODUCTS, self.count, slices, slices))
         self.units = np.zeros(self.count, dtype=np.int64)
         self._open: dict[int, tuple[Floats, Floats]] = {}
-        self.waiting: set[int] = set()  # slices whose memory is to be taken with their first part
-
-    def reserve(self, slice: int, *, when_used: bool = False) -> None:
-        """Have all the memory of a slice, now or with its first part: the system gives it only as it is written."""
-        if when_used and not self.counts[0, slice].any():
-            self.waiting.add(slice)
-        else:
-            self.waiting.discard(slice)
-            self.sums[:, slice] += 0.0
 
     def update(
         self, group: np.ndarray, parts: list[Sums | None], *, unit: np.ndarray | None = None, last: np.ndarray | None = None
@@ -90,8 +81,6 @@ class Groups:
         g, group = len(group), group % self.count
         present = [(s, part, part.n - part.zeros) for s, part in enumerate(parts) if part is not None]
         for s, part, alive in present:
-            if s in self.waiting:
-                self.reserve(s)
             _scatter(self.counts[:, s].T, group, np.stack([part.n, alive, part.norm, part.norm2], axis=1))
             _scatter(self.sums[0, s], group, part.total)
             _scatter(self.sums[1, s], group, part.directions)

@@ -132,11 +132,6 @@ def _scaled_sums(x: Floats, weight: Floats, directions_only: bool) -> Sums:
     return Sums((finite & counted).sum(1).astype(np.float64), zeros, total, directions, squared, norm.sum(1), (norm**2).sum(1), bad)
 
 
-def warm_up() -> None:
-    """Load what is compiled, which takes as much memory as a small model, and the libraries that the first block would ask for."""
-    block_sums(np.ones((1, LONG, 1), dtype=np.float32))
-
-
 @lru_cache(maxsize=1)
 def _libraries() -> Any:
     import scipy.linalg  # noqa: F401  it brings a BLAS of its own, which must be there to be found

@@ -66,11 +66,6 @@ class Sample:
         self._sorted = True
         self._limit = np.uint64(2**64 - 1)
 
-    def reserve(self) -> None:
-        """Have all the memory that a full sample takes."""
-        for column in self._columns:
-            column[self._held :] = 0
-
     def update(self, points: Block, hashes: Hashes, unit: Hashes, index: np.ndarray, slice: np.ndarray) -> None:
         """Offer points (n, d) with their hash, item, index and slice (a negative slice is not a point)."""
         keep = np.flatnonzero((hashes <= self._limit) & (slice >= 0))

@@ -37,8 +37,6 @@ class SecondMoment:
         self.total: Floats = np.zeros(d)  # Σ(x−c)
         self._matrix: Floats | None = None  # Σ(x−c)(x−c)ᵀ, right of the diagonal as long as it is not whole
         self._whole = True
-        self._room: Floats | None = None
-        self.waits = False  # whether the room is to be taken with the first vector
         self.step = 0.0  # the relative rounding step of the products, the coarsest there was
 
     @property
@@ -56,43 +54,20 @@ class SecondMoment:
     def outer(self, matrix: Floats) -> None:
         self._matrix, self._whole = matrix, True
 
-    def reserve(self, *, when_used: bool = False) -> None:
-        """Take the memory of the matrix now, or with the first vector: a long run that begins must not end for lack of it."""
-        self.waits = when_used and not self.n
-        if self._matrix is None and not self.waits:
-            self._room = np.empty((self.d, self.d))
-            self._room.fill(0.0)  # written, and so really there
-            held, self.held, self.n = self.held, [], 0
-            for rows in held:
-                self._hold(rows)
-
     def update(self, x: Block, drop: np.ndarray | None = None) -> None:
         """Add the rows of x, shape (m, d), float32 or float64; those numbered in `drop` are left out."""
         gone = 0 if drop is None else len(drop)
-        if self.waits and len(x) > gone:
-            self.reserve()
         if self._matrix is None and self.n + len(x) - gone <= self.d:
             rows = x if isinstance(x, np.ndarray) else x.cpu().numpy()
-            self._hold(rows if drop is None else np.delete(rows, drop, axis=0))
+            self.held.append(rows.copy() if drop is None else np.delete(rows, drop, axis=0))
+            self.n += len(x) - gone
             return
         if self.held:
-            held, self.held, self.n = np.concatenate(self.held), [], 0  # out of the room, which is wanted now
-            if self._room is not None:
-                self._room.fill(0.0)
+            held, self.held, self.n = np.concatenate(self.held), [], 0
             self._add(held, _NONE)
         for start in range(0, len(x), BLOCK_ROWS):
             inside = _NONE if drop is None else drop[(drop >= start) & (drop < start + BLOCK_ROWS)] - start
             self._add(x[start : start + BLOCK_ROWS], inside)
-
-    def _hold(self, rows: np.ndarray) -> None:
-        """Keep the rows themselves; in the room that is reserved, where there is one."""
-        if self._room is not None and (not self.held or [part.dtype for part in self.held] == [rows.dtype]):
-            room = self._room.view(rows.dtype).reshape(-1, self.d)
-            room[self.n : self.n + len(rows)] = rows
-            self.held = [room[: self.n + len(rows)]]
-        else:
-            self.held.append(rows.copy())
-        self.n += len(rows)
 
     def _add(self, x: Block, drop: np.ndarray) -> None:
         m = len(x) - len(drop)
@@ -101,7 +76,7 @@ class SecondMoment:
         if self.shift is None or self._matrix is None:
             # Rounded so that x − c is exact to the last digit of its own size, in float32 too.
             self.shift = _rounded(_mean(x, drop))
-            self._matrix, self._room = np.zeros((self.d, self.d)) if self._room is None else self._room, None
+            self._matrix = np.zeros((self.d, self.d))
         if m == 1:
             x, drop = np.delete(to_host(x), drop, axis=0), _NONE  # one row has no spread by which to tell that it is far: use float64
         rows, total, spread = _about(x, drop, self.shift)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
-from isoscope.core import token_slices as slices
 from isoscope.statistics.groups import Groups
 from isoscope.statistics.moments import Moments
 from isoscope.statistics.sample import Sample
@@ -23,27 +20,6 @@ class SiteStatistics:
         self.moments = [Moments(d, second=second, cosine=cosine) for _ in names]
         self.groups: Groups | None = Groups(d, len(names))
         self.sample: Sample | None = Sample(d, sample) if sample else None
-
-    def reserve(self) -> None:
-        """Take now what many points will take: the sample, and the matrices of the body; those of other slices as soon as they are used."""
-        for number, name in enumerate(self.names):
-            later = slices.base_slice(name) != slices.BODY
-            for part in (self.moments[number].second, self.moments[number].cosine):
-                if part is not None:
-                    part.reserve(when_used=later)
-            if self.groups is not None:
-                self.groups.reserve(number, when_used=later)
-        if self.sample is not None:
-            self.sample.reserve()
-
-    def expect(self, used: Iterable[int]) -> None:
-        """Points of these slices, by number, are about to come: take what `reserve` left for them to take."""
-        for number in used:
-            for part in (self.moments[number].second, self.moments[number].cosine):
-                if part is not None and part.waits:
-                    part.reserve()
-            if self.groups is not None and number in self.groups.waiting:
-                self.groups.reserve(number)
 
     @property
     def filled(self) -> list[str]:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables, tidy
 from isoscope.core.version import __version__
-from isoscope.engine.module_pass import STACK
+from isoscope.engine.module_feeder import STACK
 from isoscope.store.manifest import key_of, manifest_of
 from isoscope.store.run import Run
 

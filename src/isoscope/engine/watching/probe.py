@@ -14,8 +14,10 @@ from torch import Tensor
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import ATTENTION_KINDS
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables, tidy
-from isoscope.engine.module_pass import STACK, ModulePass, copied
+from isoscope.engine.module_batches import copy_batch
+from isoscope.engine.module_feeder import STACK, ModuleFeeder
 from isoscope.engine.rows import tables
+from isoscope.engine.single_pass import Pass
 from isoscope.engine.watching.projections import Found, find_projections
 from isoscope.store.cell import packed
 from isoscope.store.manifest import key_of, manifest_of
@@ -31,59 +33,62 @@ LEAN = {"taps": "hidden,attention", "sample": 1024, "keep": "rows"}
 class Probe:
     """Batches of its own, and the pass that runs them through the module."""
 
-    def __init__(self, one: ModulePass, data: Any, *, attention_is_asked_for: bool) -> None:
-        self._pass, self._batches = one, _batches(data)
+    def __init__(self, feeder: ModuleFeeder, data: Any, *, attention_is_asked_for: bool) -> None:
+        self._feeder, self._pass, self._batches = feeder, Pass(feeder, feeder.options), _batches(data)
         self._strict = attention_is_asked_for
         self.projections: Found = {}
-        """What makes queries and keys, known after the first look."""
+        """The weights that make queries and keys, known after the first look."""
         self.said: dict[str, str] = {}
-        """What the user should know of how the module is measured."""
+        """What the user should know about how the module is measured."""
 
     def look(self, run: Run, step: int, seed: int | None) -> pd.DataFrame:
-        """Measure the module as it is now and write the cell of this step; its rows."""
+        """Measure the module as it is now and write the cell of this step; returns its rows."""
         started = time.monotonic()
-        first = self._pass.sites is None
-        device = next((parameter.device for parameter in self._pass.module.parameters()), None)
-        self._pass.restart()
+        first = not self._pass.is_ready
+        device = next((parameter.device for parameter in self._feeder.module.parameters()), None)
+        self._feeder.restart()
+        if self._pass.is_ready:
+            self._pass.sites.empty()
         try:
             for batch in self._batches:
-                self._add(copied(batch, device))
-            sites = self._pass.sites
-            if first and sites is not None and sites.attention is not None:
-                batch = copied(self._batches[0], device)
-                self.projections = find_projections(sites, lambda: self._pass.run(batch), STACK)
+                self._add(copy_batch(batch, device))
+            if first and self._pass.sites.attention is not None:
+                batch = copy_batch(self._batches[0], device)
+                self.projections = find_projections(self._pass.sites, lambda: self._feeder.run(batch), STACK)
             return self._write(run, step, seed, started)
         finally:
-            if self._pass.sites is not None:
-                self._pass.sites.statistics.clear()  # nothing of a look is held until the next one, not even of one that failed
+            if self._pass.is_ready:
+                self._pass.statistics.clear()  # nothing of a look stays in memory until the next one, not even of one that failed
 
     def _add(self, batch: Any) -> None:
-        """Run one batch; where attention was not asked for and cannot be followed, go on without it."""
-        if self._pass.sites is not None or self._strict:
-            self._pass.add(batch)
+        """Run one batch; if attention was not asked for and cannot be followed, continue without it."""
+        if self._pass.is_ready or self._strict:
+            self._pass.reduce(self._feeder.batch(batch))
             return
         try:
-            self._pass.add(copied(batch))
+            self._pass.reduce(self._feeder.batch(copy_batch(batch)))
         except IsoscopeError as error:
-            one = self._pass
-            self._pass = ModulePass(one.module, one.name, dataclasses.replace(one.options, taps=("hidden",)), one.feed, one.blocks)
-            self._pass.add(batch)
-            self.said["attention"] = f"{one.name} is watched without its attention, as with taps='hidden': {error}"
+            before = self._feeder
+            options = dataclasses.replace(before.options, taps=("hidden",))
+            self._feeder = ModuleFeeder(before.module, before.name, options, before.feed, before.blocks)
+            self._pass = Pass(self._feeder, options)
+            self._pass.reduce(self._feeder.batch(batch))
+            self.said["attention"] = f"{before.name} is watched without its attention, as with taps='hidden': {error}"
 
     def _write(self, run: Run, step: int, seed: int | None, started: float) -> pd.DataFrame:
-        one, options = self._pass, self._pass.options
-        # Hashing the weights would cost as much as all else: a cell is known by the training and the step.
-        weights = f"{one.name}{'' if seed is None else f' seed {seed}'} step {step}, watched"
-        identity, columns = one.identity(weights), one.columns(None, step, seed)
+        feeder, options = self._feeder, self._feeder.options
+        # Hashing the weights would cost as much as all else: the training and the step identify a cell.
+        weights = f"{feeder.name}{'' if seed is None else f' seed {seed}'} step {step}, watched"
+        identity, columns = feeder.identity(weights), feeder.columns(None, step, seed)
         key = key_of(identity)
-        spec = one.spec(weights) | {"cell": key}
-        sites = one.ordered_statistics()
+        spec = feeder.spec(weights) | self._pass.marks() | {"cell": key}
+        statistics = self._pass.finish()
         parts = []
         for names, attends in ((OF_STATES, False), (OF_ATTENTION, True)):
-            own = {site: kept for site, kept in sites.items() if (site.kind in ATTENTION_KINDS) is attends}
-            parts.append(tables(own, columns, spec, names=names, layers=options.layers)[0])
+            of_kind = {site: kept for site, kept in statistics.items() if (site.kind in ATTENTION_KINDS) is attends}
+            parts.append(tables(of_kind, columns, spec, names=names, layers=options.layers)[0])
         rows = concat_tables(parts, TABLE_COLUMNS)
-        arrays = None if options.keep == "rows" else partial(packed, sites, sample=options.keep == "all")
+        arrays = None if options.keep == "rows" else partial(packed, statistics, sample=options.keep == "all")
         manifest = manifest_of(identity, columns, spec, options.keep, seconds=round(time.monotonic() - started, 3))
         run.write(key, manifest, rows, tidy([], SERIES_COLUMNS), arrays, replace=True)
         return rows
@@ -96,7 +101,7 @@ def _batches(data: Any) -> list[Any]:
     one = isinstance(data, Tensor | Mapping | tuple)
     if not one and (isinstance(data, str | bytes) or not isinstance(data, Iterable)):
         raise IsoscopeError(f"data is a batch (a tensor, a tuple, a dict) or a list of batches; got {type(data).__name__}.")
-    found = [copied(batch) for batch in ([data] if one else data)]
+    found = [copy_batch(batch) for batch in ([data] if one else data)]
     if not found:
         raise IsoscopeError("There was no batch: data is empty, or an iterator that was read before.")
     return found

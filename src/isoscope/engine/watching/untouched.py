@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.engine.module_pass import evaluating
+from isoscope.engine.module_feeder import evaluating
 
 OF_TORCH = frozenset(vars(nn.Module()))
 """What torch keeps in every module: flags, hooks, parameters, buffers, modules."""

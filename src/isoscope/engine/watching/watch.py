@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning, nearest
 from isoscope.core.table import TABLE_COLUMNS, tidy
-from isoscope.engine.module_pass import Feed, ModulePass, call
+from isoscope.engine.module_batches import Feed
+from isoscope.engine.module_feeder import ModuleFeeder
 from isoscope.engine.options import OF_A_MODULE, options_from
 from isoscope.engine.results import Results
 from isoscope.engine.watching.collapse import Alarm, Limits
@@ -90,11 +91,11 @@ class Watch:
         self._hook: Any = None
         self._loggers: list[Logger] = []
         with same_chance():
-            one = ModulePass(self.module, self.name, options_from(LEAN | options), feed or call, blocks)
-            self._probe = Probe(one, data, attention_is_asked_for="taps" in options)
+            feeder = ModuleFeeder(self.module, self.name, options_from(LEAN | options), feed, blocks)
+            self._probe = Probe(feeder, data, attention_is_asked_for="taps" in options)
             if self.active:
                 self._run.prepare()
-                self._diary = Diary(self._run, one.columns(None, seed=seed), start)
+                self._diary = Diary(self._run, feeder.columns(None, seed=seed), start)
                 self._loggers = loggers(log, self._run.path)
         if self.active and optimizer is not None:
             self._hook = _hooked(optimizer, self.before_step)

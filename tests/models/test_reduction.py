@@ -6,8 +6,8 @@ import torch
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
-from isoscope.models.heads import absorb_heads
-from isoscope.models.tap import Layout, absorb
+from isoscope.models.layout import Layout
+from isoscope.models.reduction import reduce_heads, reduce_state
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.heads import Heads
 from isoscope.statistics.sample import point_hashes
@@ -50,14 +50,14 @@ def one_by_one(dtype, groups=16, **made):
                     axis = {"counts": 2, "sums": 2, "products": 1, "units": 0}[array]
                     setattr(part.groups, array, old.take(range(groups), axis))
             part.groups.count = groups
-            absorb(part, x[:, j].contiguous(), layout, SITE, "made")
+            reduce_state(part, x[:, j].contiguous(), layout, SITE, "made")
     return parts
 
 
 def at_once(dtype, **made):
     heads = Heads(H, E, NAMES, sample=16)
     for x, layout in batches(dtype, **made):
-        absorb_heads(heads, x, layout, SITE, "made")
+        reduce_heads(heads, x, layout, SITE, "made")
     return heads
 
 
@@ -91,13 +91,13 @@ def test_heads_that_were_split_and_joined_go_on_as_if_they_had_not():
     given = list(batches(torch.float64))
     whole, first = Heads(H, E, NAMES, sample=16), Heads(H, E, NAMES, sample=16)
     for x, layout in given:
-        absorb_heads(whole, x, layout, SITE, "made")
+        reduce_heads(whole, x, layout, SITE, "made")
     for x, layout in given[:1]:
-        absorb_heads(first, x, layout, SITE, "made")
+        reduce_heads(first, x, layout, SITE, "made")
     stored = [SiteStatistics.from_state(part.state()) for part in first.split()]
     again = Heads.joined(stored)
     for x, layout in given[1:]:
-        absorb_heads(again, x, layout, SITE, "made")
+        reduce_heads(again, x, layout, SITE, "made")
     for one, two in zip(whole.split(), again.split(), strict=True):
         same(one, two, 1e-12)
 
@@ -106,7 +106,7 @@ def test_heads_merge_as_sites_do():
     given = list(batches(torch.float64))
     parts = [Heads(H, E, NAMES, sample=16) for _ in range(2)]
     for number, (x, layout) in enumerate(given):
-        absorb_heads(parts[number // 2], x, layout, SITE, "made")
+        reduce_heads(parts[number // 2], x, layout, SITE, "made")
     for one, a, b in zip(at_once(torch.float64).split(), parts[0].split(), parts[1].split(), strict=True):
         same(one, a.merge(b), 1e-9)
 
@@ -128,5 +128,5 @@ def test_nan_is_reported_with_its_site(value):
     x[0, 1, 3, 0] = value
     heads = Heads(H, E, NAMES)
     with pytest.raises(IsoscopeError, match=r"made gives NaN or infinity at encoder\.query\.2: 1 body vectors"):
-        absorb_heads(heads, x, layout, SITE, "made")
+        reduce_heads(heads, x, layout, SITE, "made")
     assert heads.counts.sum() == 0

@@ -1,0 +1,118 @@
+"""The measurement of one cell, from top to bottom: load, find sites, reduce every batch, compute the tables, write."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from isoscope.core.source import Source
+from isoscope.engine.announce import human
+from isoscope.engine.memory_estimate import forget_peak, peak_memory
+from isoscope.engine.model_feeder import ModelFeeder
+from isoscope.engine.options import Options
+from isoscope.engine.progress import Progress
+from isoscope.engine.rows import tables, unasked
+from isoscope.engine.single_pass import Pass, StateMisfitError
+from isoscope.engine.threads import limit_threads
+from isoscope.models.reference import ModelReference
+from isoscope.statistics.kept import Statistics
+from isoscope.store.cell import Cell, packed
+from isoscope.store.manifest import key_of, manifest_of
+from isoscope.store.run import Run
+
+Identity = dict[str, Any]
+
+
+@dataclass
+class Reduced:
+    """A source reduced to statistics, and what the table says about the model and the settings."""
+
+    statistics: Statistics
+    columns: dict[str, Any]
+    spec: dict[str, Any]
+    seconds: float
+
+
+def measure_model(
+    run: Run, reference: ModelReference, source: Source, options: Options, progress: Progress, *, identity: Identity, part: bool = False
+) -> None:
+    """Measure one model into the run, unless the run holds its cell already; `identity` is what determines the cell.
+
+    A `part` is a shard that nobody reads before it is merged: it gets no tables, it may be empty, and its model stays for the next one.
+    """
+    key = key_of(identity)
+    if run.cell(key, options.keep) is not None:
+        progress.note(f"{reference.name}: already measured ({key}).")
+        return
+    forget_peak()
+    with limit_threads(options.threads):
+        reduced = _reduce_source(run, key, reference, source, options, progress, part)
+        gc.collect()  # a model and its hooks hold each other; the metrics must not find the model still in memory
+        cell = finish_cell(run, identity, reduced, options, progress, with_tables=not part)
+    counted, size = f"{reduced.spec['tokens']:,} {reduced.spec['counted']}", sum(file["bytes"] for file in cell.manifest["files"].values())
+    progress.note(f"{reference.name}: {counted}, {len(reduced.statistics)} sites, {human(size)} kept")
+
+
+def _reduce_source(
+    run: Run, key: str, reference: ModelReference, source: Source, options: Options, progress: Progress, part: bool
+) -> Reduced:
+    progress.note(f"{reference.name}: loading")
+    feeder = ModelFeeder(reference, source, options, hold=part)
+    single_pass = Pass(feeder, options)
+    single_pass.learn(feeder.probe())
+    for line in (feeder.announce_size(single_pass, run.path), *feeder.notes()):
+        progress.note(f"{reference.name}: {line}")
+    if (saved := run.load_partial(key)) is not None:
+        try:
+            single_pass.resume(*saved)
+        except StateMisfitError as error:
+            progress.note(f"{reference.name}: the saved partial state does not match this measurement ({error}); starting over.")
+            run.drop_partial(key)
+    del saved
+
+    def save() -> None:
+        run.save_partial(key, feeder.cursor(), partial(packed, single_pass.statistics))
+
+    started = time.monotonic()
+    reduce_batches(single_pass, progress, save, options.save_every)
+    statistics = single_pass.finish(allow_empty=part)
+    return Reduced(statistics, feeder.columns(), feeder.spec() | single_pass.marks(), time.monotonic() - started)
+
+
+def reduce_batches(
+    single_pass: Pass, progress: Progress, save: Callable[[], None] = lambda: None, save_every: float = float("inf")
+) -> None:
+    """Run every batch and reduce its states; between two windows, save what there is if it is time to."""
+    feeder = single_pass.feeder
+    started = last_save = time.monotonic()
+    shown, counted_before = feeder.done, feeder.counted
+    with progress.bar(f"{feeder.name}: measuring", feeder.total(), feeder.unit) as bar:
+        bar.advance(shown)
+        for window in feeder.windows():
+            for batch in window:
+                single_pass.reduce(batch)
+            rate = (feeder.counted - counted_before) / max(time.monotonic() - started, 1e-9)
+            bar.advance(feeder.done - shown, rate=f"{rate:,.0f} {feeder.counted_unit}/s")
+            shown = feeder.done
+            if time.monotonic() - last_save >= save_every:
+                save()
+                last_save = time.monotonic()
+
+
+def finish_cell(
+    run: Run, identity: Identity, reduced: Reduced, options: Options, progress: Progress, *, replace: bool = False, with_tables: bool = True
+) -> Cell:
+    """Compute the tables of a cell from its statistics, and write it."""
+    key, statistics, columns = key_of(identity), reduced.statistics, reduced.columns
+    spec = reduced.spec | {"cell": key}
+    with progress.bar(f"{columns['model']}: metrics", len(statistics), "sites") as bar:
+        layers = identity.get("layers", "all")
+        rows, series = tables(statistics if with_tables else {}, columns, spec, layers=layers, progress=bar.advance)
+    cost = {"seconds": round(reduced.seconds, 1), "memory": peak_memory()}
+    manifest = manifest_of(identity, columns, spec, options.keep, tried=unasked(), **cost)
+    arrays = None if options.keep == "rows" else partial(packed, statistics, sample=options.keep == "all")
+    return run.write(key, manifest, rows, series, arrays, replace=replace)

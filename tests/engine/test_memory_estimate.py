@@ -1,0 +1,105 @@
+"""The announced memory is an estimate within 30 %, and to be quiet changes nothing but what is printed."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import isoscope
+from isoscope.engine.memory_estimate import CallSizes, HeldPlan, SitePlan, forget_peak, peak_memory, resident_memory
+from isoscope.engine.model_feeder import ModelFeeder
+from isoscope.statistics.site_statistics import SiteStatistics
+from tests.conftest import word_tokenizer
+
+MEASURE = """
+import json, sys, tempfile
+import isoscope
+from isoscope.engine import memory_estimate, model_feeder
+announced = []
+model_feeder.estimate_peak = lambda *given: announced.append(memory_estimate.estimate_peak(*given)) or announced[-1]
+model, data, options = json.loads(sys.argv[1])
+with tempfile.TemporaryDirectory() as folder:
+    isoscope.measure(model, data, folder, quiet=True, **options)
+print(json.dumps([announced[0], memory_estimate.peak_memory()]))
+"""
+
+
+@pytest.fixture(scope="module")
+def wide_model(tmp_path_factory):
+    """A model whose statistics and states take several times the memory of its weights."""
+    import transformers as t
+
+    folder = tmp_path_factory.mktemp("wide") / "bert"
+    config = t.BertConfig(vocab_size=80, hidden_size=768, num_hidden_layers=4, num_attention_heads=4, intermediate_size=768)
+    t.BertModel(config).save_pretrained(folder)
+    word_tokenizer(folder, around=True)
+    return folder
+
+
+def announced_and_peak(model, data, **options):
+    command = [sys.executable, "-c", MEASURE, json.dumps([str(model), str(data), options])]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+
+
+def test_the_announced_memory_is_within_30_percent(wide_model):
+    announced, peak = announced_and_peak(wide_model, "embedded", max_tokens=6000, batch_size=32)
+    assert announced == pytest.approx(peak, rel=0.3)
+
+
+def test_memory_does_not_grow_with_the_number_of_tokens(wide_model):
+    """Beyond what a full sample takes; five batches and fifteen."""
+    peaks = [announced_and_peak(wide_model, "embedded", max_tokens=n, batch_size=32, sample=256)[1] for n in (10_000, 30_000)]
+    assert peaks[1] < 1.05 * peaks[0]
+
+
+def test_quiet_changes_only_what_is_printed(small_models, texts, tmp_path, monkeypatch, capsys):
+    """The same forward passes: one that shows the sites, and one per batch."""
+    forward, batches = ModelFeeder._forward, ModelFeeder._batch
+    tables, counts = [], []
+    for quiet in (False, True):
+        passes, made = [], []
+        monkeypatch.setattr(ModelFeeder, "_forward", lambda self, fed, seen=passes: seen.append(fed) or forward(self, fed))
+        monkeypatch.setattr(ModelFeeder, "_batch", lambda self, *given, seen=made: seen.append(given) or batches(self, *given))
+        tables.append(isoscope.measure(str(small_models("bert")), str(texts), tmp_path / str(quiet), quiet=quiet, max_items=20).table())
+        counts.append((len(passes), len(made)))
+        assert ("of memory at the peak" in capsys.readouterr().err) is not quiet
+    assert counts[0] == counts[1]
+    assert counts[0][0] == counts[0][1] + 1
+    assert tables[0].drop(columns="spec").equals(tables[1].drop(columns="spec"))
+
+
+def test_a_cell_that_does_not_fit_on_the_disk_is_refused(small_models, texts, tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 1000}))
+    with pytest.raises(isoscope.IsoscopeError, match="The run will write"):
+        isoscope.measure(str(small_models("bert")), str(texts), tmp_path / "run", quiet=True, max_items=3)
+
+
+def test_the_size_of_statistics_is_that_of_their_arrays():
+    import numpy as np
+
+    statistics = SiteStatistics(24, ["special", "body"], sample=50)
+    statistics.moments[0].update(np.random.default_rng(0).standard_normal((60, 24)))
+    statistics.moments[1].update(np.random.default_rng(1).standard_normal((60, 24)))
+    groups, matrix = statistics.groups.sums.nbytes, statistics.moments[0].second.outer.nbytes
+    assert SitePlan(24, 2, True, False, 50, None).memory() == groups + 2 * matrix + 2 * 50 * 24 * 4
+    assert HeldPlan(1000, 200, 30).memory() == 1260
+    assert HeldPlan(1000, 200, 30).disk("all") == 1130
+
+
+def test_the_largest_call_of_a_module_is_found():
+    import torch
+    from torch import nn
+
+    sizes, net = CallSizes(), nn.Sequential(nn.Linear(4, 100), nn.ReLU(), nn.Linear(100, 2))
+    with sizes.of_calls_in(net):
+        net(torch.zeros(3, 4))
+    assert sizes.largest == 4 * 3 * (100 + 100)  # what the activation reads and makes
+    before = sizes.largest
+    net(torch.zeros(30, 4))
+    assert sizes.largest == before
+
+
+def test_the_peak_is_not_below_what_is_held():
+    forget_peak()
+    assert peak_memory() >= 0.9 * resident_memory() > 0
