@@ -8,9 +8,10 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.engine.cell_identity import cell_identity
 from isoscope.engine.course import Course
 from isoscope.engine.executor import Engine
-from isoscope.engine.measure import Given, cell_identity
+from isoscope.engine.named_sources import Sources
 from isoscope.engine.options import options_from
 from isoscope.engine.progress import Progress
 from isoscope.models.suite import open_suites
@@ -88,7 +89,7 @@ class Invented(Engine):
 def course_of(root, data, out, engine=None):
     """The course of `isoscope sweep`, not begun, and its suites."""
     suites = open_suites([str(root)])
-    given = Given([str(data)], None, [suite.name for suite in suites])
+    given = Sources([str(data)], None, [suite.name for suite in suites])
     return Course(Run(out), options_from(OPTIONS), given, delete=False, progress=Progress(quiet=True), engine=engine or Invented()), suites
 
 

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import isoscope
 from isoscope.core.errors import IsoscopeError
 from isoscope.engine.attention import plan_of
-from isoscope.engine.measure import limited_threads
+from isoscope.engine.cell import limited_threads
 from isoscope.engine.places import Places
 from isoscope.models.family import families
 from isoscope.models.load import load

@@ -12,8 +12,8 @@ import transformers as t
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked
+from isoscope.engine.cell import measure_model
 from isoscope.engine.dynamics import derived, dynamics, suites
-from isoscope.engine.measure import measure_model
 from isoscope.engine.options import Options
 from isoscope.engine.progress import Progress
 from isoscope.models.reference import resolve

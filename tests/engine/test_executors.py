@@ -8,7 +8,7 @@ import pytest
 
 import isoscope
 from isoscope.engine.executor import Here, Patient
-from isoscope.engine.measure import Given
+from isoscope.engine.named_sources import Sources
 from isoscope.engine.options import Options
 from isoscope.engine.progress import Progress
 from isoscope.store.run import Run
@@ -163,6 +163,6 @@ def test_memory_that_runs_out_is_tried_once_more_with_half_the_batch(small_model
 
 
 def test_this_process_is_an_executor_too():
-    with Patient(Here(Given(["embedded"], None, []), Progress(quiet=True))) as executor:
+    with Patient(Here(Sources(["embedded"], None, []), Progress(quiet=True))) as executor:
         assert executor.count == 1
     assert Options(device_map="auto").identity() == Options().identity()

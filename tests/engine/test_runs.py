@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import isoscope
-from isoscope.engine.measure import cell_identity
+from isoscope.engine.cell_identity import cell_identity
 from isoscope.engine.options import Options
 from isoscope.engine.single_pass import Pass
 from isoscope.models.reference import resolve

@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 import isoscope
 from isoscope.core.memory import memory_left
 from isoscope.engine import task
-from isoscope.engine.executor import cores
+from isoscope.engine.machine import cores
 from isoscope.engine.options import Options
 from isoscope.engine.single_pass import Pass
 from isoscope.engine.sweep import audit

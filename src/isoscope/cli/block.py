@@ -77,7 +77,7 @@ def run(
     `isoscope block --arch gpt2 --trained ./gpt2 --out runs/block`
     """
     from isoscope.core.block import KIND, TRAINED
-    from isoscope.engine.measure import limited_threads
+    from isoscope.engine.cell import limited_threads
     from isoscope.engine.progress import Progress
     from isoscope.engine.results import Results
     from isoscope.lab.block import Trial, called, carry_out

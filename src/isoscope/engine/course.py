@@ -17,9 +17,10 @@ from isoscope.core.errors import IsoscopeError, IsoscopeWarning
 from isoscope.core.named import at_home
 from isoscope.core.source import read_by
 from isoscope.engine.announce import human
+from isoscope.engine.cell_identity import cell_identity
 from isoscope.engine.executor import Engine, Executor
 from isoscope.engine.ledger import Ledger, stamp_of
-from isoscope.engine.measure import Given, cell_identity
+from isoscope.engine.named_sources import Sources
 from isoscope.engine.options import Options
 from isoscope.engine.plan import spoken
 from isoscope.engine.progress import Progress
@@ -81,7 +82,7 @@ class Course:
     """The way through all checkpoints: fetch (one ahead), measure, delete. Without sources they are loaded and not measured."""
 
     def __init__(
-        self, run: Run, options: Options, given: Given | None, *, delete: bool, progress: Progress, engine: Engine | None = None
+        self, run: Run, options: Options, given: Sources | None, *, delete: bool, progress: Progress, engine: Engine | None = None
     ) -> None:
         self.run, self.options, self.given, self.delete, self.progress = run, options, given, delete, progress
         self.engine = engine or Engine(processes=1)

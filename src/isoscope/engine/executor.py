@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
 from isoscope.core.errors import IsoscopeError, nearest
-from isoscope.engine.measure import Given
+from isoscope.engine.named_sources import Sources
 from isoscope.engine.options import Options
 from isoscope.engine.progress import Progress
 from isoscope.engine.task import LostError, NoMemoryError, Task, carry_out
@@ -64,7 +62,7 @@ class Engine:
         if self.far and "-" in data:
             raise IsoscopeError("Standard input is here and not on the nodes of a cluster; write it to a file, or use --engine local.")
 
-    def open(self, count: int, options: Options, given: Given, progress: Progress) -> Executor:
+    def open(self, count: int, options: Options, given: Sources, progress: Progress) -> Executor:
         """An executor for `count` cells at a time, or for as many as a cluster has room for."""
         if self.far:
             from isoscope.engine.ray_workers import RayWorkers
@@ -82,7 +80,7 @@ class Here:
 
     count = 1
 
-    def __init__(self, given: Given, progress: Progress) -> None:
+    def __init__(self, given: Sources, progress: Progress) -> None:
         self.given, self.progress = given, progress
 
     def __enter__(self) -> Here:
@@ -145,22 +143,3 @@ class Patient:
             self._attempt(task, outer, losses, halved)
         except BaseException as error:  # in a callback nobody would hear of it
             outer.set_exception(error)
-
-
-def shared(options: Options, count: int) -> Options:
-    """Options with each process' share of the threads."""
-    return replace(options, threads=options.threads or max(1, cores() // max(1, count)))
-
-
-def cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def oom_kills() -> int:
-    """How many processes the system has ended for want of memory since it started; 0 where it does not say."""
-    try:
-        lines = Path("/proc/vmstat").read_text("ascii").splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
-    except (OSError, StopIteration, ValueError):
-        return 0

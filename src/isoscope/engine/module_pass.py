@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.version import __version__
 from isoscope.engine.announce import give_back
-from isoscope.engine.measure import finish_cell
+from isoscope.engine.cell import finish_cell
 from isoscope.engine.options import Options
 from isoscope.engine.progress import Progress
 from isoscope.engine.results import Results

@@ -9,8 +9,9 @@ from typing import Any
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.source import Source
 from isoscope.engine.announce import human
+from isoscope.engine.cell_identity import cell_identity
 from isoscope.engine.executor import Engine
-from isoscope.engine.measure import Given, cell_identity
+from isoscope.engine.named_sources import Sources
 from isoscope.engine.options import Options
 from isoscope.models.reference import ModelReference, weight
 from isoscope.store.manifest import key_of
@@ -46,7 +47,7 @@ class Cost:
     disk: int | None
 
 
-def plan(run: Run, references: Iterable[ModelReference], given: Given, options: Options, engine: Engine) -> list[Planned]:
+def plan(run: Run, references: Iterable[ModelReference], given: Sources, options: Options, engine: Engine) -> list[Planned]:
     """Each model once, in the order given; a single one is divided where several processes are asked for it."""
     models = list(references)
     if engine.shards is not None and options.shard != (0, 1):

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.memory import check_room
-from isoscope.engine.executor import cores
+from isoscope.engine.machine import cores
 from isoscope.engine.safe_start import SAFE_PATH, hide_current_folder
 
 WAIT = 10.0

@@ -259,7 +259,7 @@ class Work:
 
     def block(self, parts: list[Part]) -> list[Absent]:
         """The paper's own setting."""
-        from isoscope.engine.measure import limited_threads
+        from isoscope.engine.cell import limited_threads
         from isoscope.lab.block import Network, Trial, carry_out
 
         trial = Trial(draws=int(self._options(parts[0].experiment).get("draws", 5)))

@@ -14,8 +14,10 @@ from typing import Any
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
 from isoscope.core.group import UNTRAINED
 from isoscope.core.named import Name, named
-from isoscope.engine.executor import Engine, Executor, cores
-from isoscope.engine.measure import Given, cell_identity
+from isoscope.engine.cell_identity import cell_identity
+from isoscope.engine.executor import Engine, Executor
+from isoscope.engine.machine import cores
+from isoscope.engine.named_sources import Sources
 from isoscope.engine.options import Options, options_from
 from isoscope.engine.plan import Planned, plan, say, spoken
 from isoscope.engine.progress import Progress
@@ -61,7 +63,7 @@ class Job:
 class Spread:
     """The way through all cells of a measurement."""
 
-    def __init__(self, run: Run, given: Given, options: Options, engine: Engine, progress: Progress) -> None:
+    def __init__(self, run: Run, given: Sources, options: Options, engine: Engine, progress: Progress) -> None:
         self.run, self.given, self.options, self.engine, self.progress = run, given, options, engine, progress
         self.parts = run.within(PARTS)
         self.failures: list[Failure] = []
@@ -174,7 +176,7 @@ def open_spread(
     asked = Engine(engine, address, processes, shards)
     references = [resolve(name, seed=options.seed) for name in names]
     bare = [reference.name.removeprefix(UNTRAINED) for reference in references]
-    given = Given(named(data), column, bare)
+    given = Sources(named(data), column, bare)
     asked.check(given.specs)
     run = Run(out)
     planned = plan(run, references, given, options, asked)

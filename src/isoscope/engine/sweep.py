@@ -12,7 +12,7 @@ from isoscope.core.extras import missing_extras_as_user_errors
 from isoscope.core.named import Name, named
 from isoscope.engine.course import Course
 from isoscope.engine.executor import Engine
-from isoscope.engine.measure import Given
+from isoscope.engine.named_sources import Sources
 from isoscope.engine.options import options_from
 from isoscope.engine.progress import Progress
 from isoscope.engine.results import Results
@@ -104,7 +104,7 @@ def _course(
     if chosen.channels is not None:
         raise IsoscopeError("channels belongs to a torch.nn.Module; models by name bring their own.")
     found = open_suites(named(suites), steps, seeds)
-    given = Given(named(data), column, [suite.name for suite in found])
+    given = Sources(named(data), column, [suite.name for suite in found])
     engine.check(given.specs)
     return Course(Run(out), chosen, given, delete=delete, progress=Progress(quiet=quiet), engine=engine), found
 

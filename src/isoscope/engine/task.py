@@ -9,7 +9,9 @@ from pathlib import Path
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
 from isoscope.core.memory import is_out_of_memory
-from isoscope.engine.measure import Given, cell_identity, measure_model
+from isoscope.engine.cell import measure_model
+from isoscope.engine.cell_identity import cell_identity
+from isoscope.engine.named_sources import Sources
 from isoscope.engine.options import Options
 from isoscope.engine.progress import Progress
 from isoscope.models.reference import ModelReference
@@ -52,7 +54,7 @@ def out_of_memory(name: str) -> NoMemoryError:
     return NoMemoryError(f"{name} needs more memory than there is; use a smaller --batch-size or --sample, fewer --processes or --layers.")
 
 
-def carry_out(task: Task, progress: Progress, given: Given) -> None:
+def carry_out(task: Task, progress: Progress, given: Sources) -> None:
     """Measure a cell here, from sources that are open already."""
     try:
         source = given.for_model(task.reference, task.options)
@@ -74,5 +76,5 @@ def recorded(task: Task) -> list[str]:
 
 
 @lru_cache(maxsize=1)
-def _given(data: tuple[str, ...], column: str | None, models: tuple[str, ...]) -> Given:
-    return Given(list(data), column, list(models))
+def _given(data: tuple[str, ...], column: str | None, models: tuple[str, ...]) -> Sources:
+    return Sources(list(data), column, list(models))

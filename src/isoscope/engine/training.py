@@ -8,7 +8,7 @@ from typing import Any
 
 from isoscope.core.counts import SEED, check_count
 from isoscope.core.errors import IsoscopeError
-from isoscope.engine.measure import limited_threads
+from isoscope.engine.cell import limited_threads
 from isoscope.engine.progress import Progress
 from isoscope.models.suites.asked import Asked
 from isoscope.sources import open_source

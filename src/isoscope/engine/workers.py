@@ -17,7 +17,7 @@ from types import TracebackType
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.memory import memory_left
-from isoscope.engine.executor import cores, oom_kills, shared
+from isoscope.engine.machine import cores, oom_kills
 from isoscope.engine.options import Options
 from isoscope.engine.safe_start import hide_current_folder
 from isoscope.engine.task import LostError, Task, out_of_memory, recorded
@@ -100,7 +100,7 @@ class Workers:
             if self._closed:
                 outer.set_exception(CancelledError())
                 return outer
-            self._waiting.append((replace(task, options=shared(task.options, self.count)), outer))
+            self._waiting.append((replace(task, options=_share_threads(task.options, self.count)), outer))
             self._begin()
         return outer
 
@@ -139,6 +139,11 @@ class Workers:
             outer.set_result(inner.result())
         with self._lock:
             self._begin()
+
+
+def _share_threads(options: Options, count: int) -> Options:
+    """Options with the share of the threads that one of `count` processes gets."""
+    return replace(options, threads=options.threads or max(1, cores() // max(1, count)))
 
 
 def gone() -> LostError:
