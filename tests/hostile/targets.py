@@ -213,12 +213,12 @@ def saved(seeds: Path, work: Path, chance: random.Random) -> None:
     mine.seen(suite)
     mine.revision(suite, suite.checkpoints[0])
     mine.claim("b")
-    mine.judge(suite, [])
+    mine.record_faults(suite, [])
 
 
 def resumed(seeds: Path, work: Path, chance: random.Random) -> None:
     """A sweep into a run of somebody else's: what is done is found in manifests and in what a sweep remembers."""
-    from tests.engine.many_cells import course_of
+    from tests.engine.many_cells import plan_sweep
 
     shutil.copytree(seeds / "swept" / "run", work / "run")
     for _ in range(chance.choice((1, 2))):
@@ -227,11 +227,11 @@ def resumed(seeds: Path, work: Path, chance: random.Random) -> None:
     if chance.random() < 0.3:
         path = work / "run" / "audit.jsonl"
         path.write_bytes(mutated(path.read_bytes(), chance))
-    course, suites = course_of(seeds / "swept" / "suite" / "many", seeds / "swept" / "data.txt", work / "run")
-    for line in course.lines(suites):
+    sweep = plan_sweep(seeds / "swept" / "suite" / "many", seeds / "swept" / "data.txt", work / "run")
+    for line in sweep.describe():
         line.encode()
-    course.go(suites)
-    course.judge(suites)
+    sweep.measure()
+    sweep.find_faults()
 
 
 def measured(seeds: Path, work: Path, chance: random.Random) -> None:

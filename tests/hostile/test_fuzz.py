@@ -309,8 +309,8 @@ def test_a_sweep_into_a_run_whose_cells_say_little_measures_them_again(seeds, tm
     shutil.copytree(seeds / "swept" / "run", tmp_path / "run")
     for path in (tmp_path / "run" / "cells").glob("*/manifest.json"):
         path.write_text(sealed(json.loads(path.read_text()) | change))
-    course, _ = sweep(seeds / "swept" / "suite" / "many", seeds / "swept" / "data.txt", tmp_path / "run")
-    assert course.measured == 4
+    swept = sweep(seeds / "swept" / "suite" / "many", seeds / "swept" / "data.txt", tmp_path / "run")
+    assert swept.measured == 4
 
 
 SETTINGS = {

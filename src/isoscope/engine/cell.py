@@ -30,12 +30,22 @@ if TYPE_CHECKING:
     """How far a cell got, and what was found until there."""
 
 
-def measure_model(run: Run, reference: ModelReference, source: Source, options: Options, progress: Progress, *, part: bool = False) -> None:
+def measure_model(
+    run: Run,
+    reference: ModelReference,
+    source: Source,
+    options: Options,
+    progress: Progress,
+    *,
+    part: bool = False,
+    identity: dict[str, Any] | None = None,
+) -> None:
     """Measure one model into the run, unless it holds it already.
 
     A `part` is a shard that nobody reads before it is merged: it gets no tables, it may be empty, and its model stays for the next one.
+    `identity`: that of the cell, if it was worked out before.
     """
-    identity = cell_identity(reference, source, options)
+    identity = identity or cell_identity(reference, source, options)
     key = key_of(identity)
     if run.cell(key, options.keep) is not None:
         progress.note(f"{reference.name}: already measured ({key}).")

@@ -109,7 +109,7 @@ class Ledger:
         found: dict[str, Any] | None = self.read()["suites"].get(suite.name, {}).get("checkpoints", {}).get(_place(one))
         return found
 
-    def see(self, suite: Suite, checkpoint: Checkpoint, revision: str, seen: Seen, stamp: str = "") -> None:
+    def record(self, suite: Suite, checkpoint: Checkpoint, revision: str, seen: Seen, stamp: str = "") -> None:
         """Remember what a checkpoint is, and of a local one how its files looked."""
         entry = {"spec": checkpoint.spec, "revision": revision, **asdict(seen), "stamp": stamp}
         if self._entry(suite, seen) != entry:
@@ -127,7 +127,7 @@ class Ledger:
             return None
         return str(one["revision"])
 
-    def judge(self, suite: Suite, faults: list[str]) -> None:
+    def record_faults(self, suite: Suite, faults: list[str]) -> None:
         """Remember what is wrong with a suite."""
         found = self.read()
         found["suites"].setdefault(suite.name, {"checkpoints": {}, "faults": []})["faults"] = faults
@@ -135,14 +135,14 @@ class Ledger:
 
     def claim(self, spec: str) -> None:
         """Say that a checkpoint is about to be downloaded, and was not there before."""
-        if not self.claimed(spec):
+        if not self.is_claimed(spec):
             self._say({"claimed": spec})
 
     def release(self, spec: str) -> None:
         """Say that it was deleted."""
         self._say({"released": spec})
 
-    def claimed(self, spec: str) -> bool:
+    def is_claimed(self, spec: str) -> bool:
         """Whether a checkpoint was downloaded by a sweep into this run."""
         return spec in self.read()["downloaded"]
 

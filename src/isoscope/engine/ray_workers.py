@@ -19,7 +19,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.extras import import_optional
 from isoscope.engine.options import Options
 from isoscope.engine.ray_start import first_line, start_ray
-from isoscope.engine.task import LostError, Task, out_of_memory, recorded
+from isoscope.engine.task import LostError, Task, out_of_memory, run_task_in_worker
 from isoscope.engine.workers import COPIES, ROOM
 from isoscope.models.reference import ModelReference, resolve, weight
 from isoscope.store.run import Run
@@ -144,7 +144,7 @@ def _measured(task: Task) -> tuple[Files, list[str]] | IsoscopeError:
     try:
         with tempfile.TemporaryDirectory(prefix="isoscope-") as place, _quietly():
             here = replace(task, run=Path(place), reference=_on_this_node(task.reference))
-            said = recorded(here)
+            said = run_task_in_worker(here)
             folder = Path(place) / "cells" / task.key
             return {path.name: np.fromfile(path, dtype=np.uint8) for path in folder.iterdir()}, said
     except IsoscopeError as error:

@@ -189,7 +189,7 @@ class Work:
 
     def suites(self, parts: list[Part]) -> list[Absent]:
         """Suites of one experiment in one sweep, which measures them side by side."""
-        from isoscope.engine.sweep import sweep_all
+        from isoscope.engine.sweep import sweep_with_faults
 
         problems = []
         for experiment in dict.fromkeys(part.experiment.name for part in parts):
@@ -201,14 +201,14 @@ class Work:
                 options = self._options(one)
                 own_count = options.pop("processes", None)
                 engine = self.asked.engine
-                _, faults = sweep_all(
+                _, faults = sweep_with_faults(
                     [part.what for part in own],
                     data_of(one, self.asked),
                     self.run,
                     steps=steps[0],
                     seeds=steps[1],
                     delete=self.asked.models == "paper",
-                    engine=engine if engine.processes or engine.far else replace(engine, processes=own_count),
+                    engine=engine if engine.processes or engine.is_remote else replace(engine, processes=own_count),
                     column=None,
                     quiet=self.progress.quiet,
                     **options,
@@ -229,11 +229,11 @@ class Work:
 
     @property
     def _side_by_side(self) -> bool:
-        return self.asked.engine.far or (self.asked.engine.processes or 1) > 1
+        return self.asked.engine.is_remote or (self.asked.engine.processes or 1) > 1
 
     def _together(self, parts: list[Part]) -> list[Absent]:
         from isoscope.engine.measure import measure
-        from isoscope.engine.spread import UnfinishedError
+        from isoscope.engine.measurement import UnfinishedError
         from isoscope.models.reference import resolve
 
         options = self._options(parts[0].experiment)
@@ -253,8 +253,7 @@ class Work:
         try:
             problems += self._tried(there[0], act, but=UnfinishedError) if there else []
         except UnfinishedError as error:
-            reasons = {one.spec: one.reason for one in error.failures}
-            problems += [self._absent(part, reasons[part.what]) for part in there if part.what in reasons]
+            problems += [self._absent(part, error.reasons[part.what]) for part in there if part.what in error.reasons]
         return problems
 
     def block(self, parts: list[Part]) -> list[Absent]:

@@ -20,7 +20,7 @@ from isoscope.core.memory import memory_left
 from isoscope.engine.machine import cores, oom_kills
 from isoscope.engine.options import Options
 from isoscope.engine.safe_start import hide_current_folder
-from isoscope.engine.task import LostError, Task, out_of_memory, recorded
+from isoscope.engine.task import LostError, Task, out_of_memory, run_task_in_worker
 
 EACH = 4
 """Checkpoints that a process must have to measure before it earns the seconds in which it starts."""
@@ -30,7 +30,7 @@ COPIES = 4
 """Times its weights that a process may take while it measures: loaded, read, and statistics of all layers."""
 
 
-def how_many(asked: int | None, left: int, weights: int, options: Options, data: tuple[str, ...]) -> int:
+def choose_process_count(asked: int | None, left: int, weights: int, options: Options, data: tuple[str, ...]) -> int:
     """How many processes to measure with: so many as were asked for, or as many as cores, checkpoints and memory have room for.
 
     One where a device other than the CPU may be there to share, or where the data come from standard input.
@@ -114,11 +114,11 @@ class Workers:
             killed = oom_kills()
             with hide_current_folder():  # the first task of a pool starts its process
                 try:
-                    inner = slot.pool.submit(recorded, task)
+                    inner = slot.pool.submit(run_task_in_worker, task)
                 except BrokenProcessPool:  # it ended while it was idle
                     slot.pool.shutdown(wait=False)
                     slot.pool = self._process()
-                    inner = slot.pool.submit(recorded, task)
+                    inner = slot.pool.submit(run_task_in_worker, task)
             inner.add_done_callback(lambda done, one=(slot, task, outer, killed): self._ended(done, *one))  # type: ignore[misc]
 
     def _ended(self, inner: Future[list[str]], slot: Slot, task: Task, outer: Future[list[str]], killed: int) -> None:
