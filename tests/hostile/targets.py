@@ -77,9 +77,9 @@ def images(seeds: Path, work: Path, chance: random.Random) -> None:
 
 def _read_run(run: Path, chance: random.Random) -> None:
     """A run as its readers read it; `verify` must answer whatever it holds."""
+    from isoscope.engine.merging import merge
     from isoscope.engine.progress import Progress
-    from isoscope.engine.requested import on_request
-    from isoscope.engine.results import Results, merge
+    from isoscope.engine.results import Results
     from isoscope.store.verify import size_of, verify
 
     size_of(run)
@@ -99,7 +99,7 @@ def _read_run(run: Path, chance: random.Random) -> None:
         results.associations()
     else:
         results.manifests()
-        on_request(results, ["two_nn"], Progress(quiet=True))
+        results.cached_tables(["two_nn"], Progress(quiet=True))
 
 
 def _spoil_bytes(run: Path, chance: random.Random) -> None:
@@ -380,14 +380,14 @@ def _arrays_of(path: Path) -> dict:
 
 def _compute_all(folder: Path) -> None:
     """Every number and every curve that the statistics of a cell give."""
-    from isoscope.engine.results import readable
+    from isoscope.engine.results import computable_metrics
     from isoscope.engine.rows import tables
     from isoscope.metrics import curves, metrics, profiles
     from isoscope.store.cell import Cell
 
     cell = Cell(folder)
     sites = cell.statistics()
-    names = readable([entry.name for entry in [*metrics(), *profiles()]], sites) + [curve.name for curve in curves()]
+    names = computable_metrics([entry.name for entry in [*metrics(), *profiles()]], sites) + [curve.name for curve in curves()]
     tables(sites, cell.manifest["columns"], cell.manifest["spec"], names=names)
 
 

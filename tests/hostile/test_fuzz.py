@@ -209,7 +209,7 @@ def test_ranges_longer_than_any_list():
 
 
 def test_a_shard_that_does_not_say_what_it_measured(cell, tmp_path):
-    from isoscope.engine.results import merge_shards
+    from isoscope.engine.merging import merge_shards
     from isoscope.store.manifest import sealed
     from isoscope.store.run import Run
 
@@ -218,11 +218,11 @@ def test_a_shard_that_does_not_say_what_it_measured(cell, tmp_path):
     del manifest["spec"]["documents"]
     path.write_text(sealed(manifest))
     with pytest.raises(IsoscopeError, match="does not say how many documents it measured; delete"):
-        merge_shards(Run(tmp_path / "merged"), "key", Run(tmp_path / "run").cells())
+        merge_shards(Run(tmp_path / "merged"), Run(tmp_path / "run").cells())
 
 
 def test_a_cell_that_does_not_say_which_shard_it_is_stands_alone(cell, tmp_path):
-    from isoscope.engine.results import merge
+    from isoscope.engine.merging import merge
     from isoscope.store.manifest import sealed
 
     path = cell / "manifest.json"

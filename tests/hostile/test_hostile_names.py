@@ -13,7 +13,8 @@ import pytest
 from isoscope.cli.terminal import guarded
 from isoscope.core.bounded import plain
 from isoscope.core.errors import IsoscopeError
-from isoscope.engine.results import Results, merge
+from isoscope.engine.merging import merge
+from isoscope.engine.results import Results
 from isoscope.store.manifest import sealed
 from isoscope.store.writing import sha256
 from tests.cli.calling import isoscope

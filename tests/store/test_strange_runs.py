@@ -9,9 +9,9 @@ import pytest
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.engine.ledger import Ledger
+from isoscope.engine.merging import merge
 from isoscope.engine.progress import Progress
-from isoscope.engine.requested import on_request
-from isoscope.engine.results import Results, merge
+from isoscope.engine.results import Results
 from isoscope.report.serving import state_of
 from isoscope.store.manifest import sealed
 from isoscope.store.run import Run
@@ -169,7 +169,7 @@ def test_a_link_in_the_place_of_the_states_is_refused(run, tmp_path):
 def test_a_run_within_a_run_is_not_reached_by_a_link(run, outside):
     (run / "requested").symlink_to(outside.parent.parent)
     with pytest.raises(IsoscopeError, match="requested is a link, which is not followed"):
-        on_request(Results(run), ["hubness"], Progress(quiet=True))
+        Results(run).cached_tables(["hubness"], Progress(quiet=True))
     assert len(list(outside.parent.iterdir())) == 1
 
 

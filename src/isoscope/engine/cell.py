@@ -16,11 +16,11 @@ from isoscope.engine.announce import check_disk, give_back, human, peak_memory
 from isoscope.engine.cell_identity import cell_identity
 from isoscope.engine.options import Options
 from isoscope.engine.progress import Progress
-from isoscope.engine.rows import tables, unasked
+from isoscope.engine.rows import default_metrics, tables
 from isoscope.models.reference import ModelReference
 from isoscope.statistics.kept import Statistics
 from isoscope.store.cell import Cell, packed
-from isoscope.store.manifest import key_of, manifest_of
+from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
 
 if TYPE_CHECKING:
@@ -159,6 +159,4 @@ def finish_cell(
 
         rows, series = tables({} if bare else sites, columns, spec, layers=identity.get("layers", "all"), progress=step)
     cost = {"seconds": round(seconds, 1), "memory": peak_memory()}
-    manifest = manifest_of(identity, columns, spec, options.keep, tried=unasked(), **cost)
-    arrays = None if options.keep == "rows" else partial(packed, sites, sample=options.keep == "all")
-    return run.write(key, manifest, rows, series, arrays, replace=replace)
+    return run.write_cell(identity, columns, spec, rows, series, sites, keep=options.keep, replace=replace, tried=default_metrics(), **cost)

@@ -13,11 +13,11 @@ from isoscope.core.named import Name, named
 from isoscope.engine.announce import human
 from isoscope.engine.executor import Engine
 from isoscope.engine.machine import cores
+from isoscope.engine.merging import merge_shards
 from isoscope.engine.named_sources import Sources
 from isoscope.engine.options import Options
 from isoscope.engine.plan import Costs, PlanEntry, format_plan
 from isoscope.engine.progress import Progress
-from isoscope.engine.results import merge_shards
 from isoscope.engine.scheduler import Job, Scheduler
 from isoscope.engine.task import Task
 from isoscope.models.reference import ModelReference, resolve, weight
@@ -65,7 +65,7 @@ class PlannedModel:
         run, parts = Run(self.task.run), Run(self.shards[0].run)
         cells = [cell for shard in self.shards if (cell := parts.cell(shard.key, "all")) is not None]
         if not self.task.is_done:
-            merge_shards(run, self.task.key, cells, keep=self.task.options.keep)
+            merge_shards(run, cells, keep=self.task.options.keep)
         for cell in cells:
             parts.remove(cell)
 

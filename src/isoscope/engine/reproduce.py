@@ -16,10 +16,9 @@ from isoscope.core.paper import CHOICES, Experiment, Paper, PaperFigure
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked
 from isoscope.engine.executor import Engine
 from isoscope.engine.progress import Progress
-from isoscope.engine.requested import on_request
 from isoscope.engine.results import Results
 from isoscope.papers import papers
-from isoscope.store.manifest import key_of, manifest_of
+from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
 
 MODELS_FOLDER = ".cache/models"
@@ -73,7 +72,7 @@ class Reproduction:
         results = Results(self.run)
         named = dict.fromkeys(name for figure in self.figures for name in figure.also)
         named |= dict.fromkeys(self.paper.also if len(self.figures) == len(self.paper.figures) else ())
-        rows, points = on_request(results, list(named), self.progress)
+        rows, points = results.cached_tables(list(named), self.progress)
         table, series = stacked([results.table(policy="every"), rows], TABLE_COLUMNS), stacked([results.series(), points], SERIES_COLUMNS)
         return table.drop_duplicates(ignore_index=True), series.drop_duplicates(ignore_index=True)
 
@@ -272,10 +271,9 @@ class Work:
         from isoscope.lab.null import DIMENSIONS, tables
 
         identity = {"experiment": "isotropic", "version": 1, "n": 4096, "d": list(DIMENSIONS), "shard": [0, 1]}
-        key, run = key_of(identity), Run(self.run)
-        if run.cell(key) is None:
-            rows, series = tables(DIMENSIONS, 4096)
-            run.write(key, manifest_of(identity, {"model": "isotropic"}, {}, "rows"), rows, series, None)
+        run = Run(self.run)
+        if run.cell(key_of(identity)) is None:
+            run.write_cell(identity, {"model": "isotropic"}, {}, *tables(DIMENSIONS, 4096))
         return []
 
     def _options(self, experiment: Experiment) -> dict[str, Any]:

@@ -195,6 +195,11 @@ class Cell:
         return self._parquet(SERIES, SERIES_COLUMNS)
 
     @property
+    def is_experiment(self) -> bool:
+        """Whether the cell is of an experiment, with numbers and curves of its own, and not a measured model."""
+        return "experiment" in self.manifest["identity"]
+
+    @property
     def has_statistics(self) -> bool:
         """Whether the run kept them."""
         return STATISTICS in self.manifest["files"]

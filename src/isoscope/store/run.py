@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core.errors import IsoscopeError
+from isoscope.core.table import SERIES_COLUMNS, tidy
+from isoscope.statistics.kept import Statistics
 from isoscope.store.abandoned import clear_abandoned
-from isoscope.store.cell import Cell, RemovedError
-from isoscope.store.manifest import MANIFEST
+from isoscope.store.cell import Cell, RemovedError, packed
+from isoscope.store.manifest import MANIFEST, key_of, manifest_of
 from isoscope.store.partial import read_partial, write_partial
 from isoscope.store.tensors import Arrays
 from isoscope.store.writing import copy_cell, delete_cell, make_folders, receive_cell, write_cell, write_whole, writing
@@ -96,6 +99,35 @@ class Run:
                 cell = known[name][1] if name in known and known[name][0] == at else Cell(self.path / "cells" / name).check()
                 self._known[name] = at, cell
         return sorted((cell for _, cell in self._known.values()), key=lambda cell: str(cell.manifest.get("created", "")))
+
+    def write_cell(
+        self,
+        identity: dict[str, Any],
+        columns: dict[str, Any],
+        spec: dict[str, Any],
+        rows: pd.DataFrame,
+        series: pd.DataFrame | None = None,
+        statistics: Statistics | None = None,
+        *,
+        keep: str = "rows",
+        replace: bool = False,
+        **more: Any,
+    ) -> Cell:
+        """Write a finished cell; its partial state is deleted.
+
+        Args:
+            identity: everything that determines the cell; its hash is the cell's key.
+            columns: what its rows say about the model.
+            spec: what it was measured on, and how.
+            rows, series: its two tables.
+            statistics: by site, of which `keep` says how much is kept: `rows` none, `sums` all but the samples, `all` everything.
+            replace: replace a cell of the same key. Without it, such a cell stays unless it kept less.
+            more: further fields of the manifest, such as `seconds`.
+        """
+        manifest = manifest_of(identity, columns, spec, keep, **more)
+        arrays = None if statistics is None or keep == "rows" else partial(packed, statistics, sample=keep == "all")
+        series = tidy([], SERIES_COLUMNS) if series is None else series
+        return self.write(key_of(identity), manifest, rows, series, arrays, replace=replace)
 
     def write(
         self,
