@@ -1,9 +1,12 @@
-"""What this machine offers: its cores, and how often it ran out of memory."""
+"""What this machine offers, and what a process takes of it."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+
+BASE_MEMORY = 1 << 30
+"""Bytes of a process without a model: libraries, and the statistics of a small one."""
 
 
 def cores() -> int:

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from isoscope.engine.announce import human
-
-ROOM = 1 << 30
-"""Bytes of a process without a model."""
+from isoscope.engine.machine import BASE_MEMORY
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class Costs:
     def estimate(self, size: float, weights: int = 0, cells: int = 1) -> Cost:
         """The cost of cells of this size together; if no cell is finished, the memory that a process takes for such weights."""
         if self._memory is None or self._disk is None:
-            return Cost(None, ROOM + 2 * weights, None)
+            return Cost(None, BASE_MEMORY + 2 * weights, None)
         return Cost(self._seconds / self._size * size * cells if self._size else None, self._memory, self._disk * cells)
 
 
