@@ -10,11 +10,11 @@ import subprocess
 import pytest
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.store.cell import pack
 from isoscope.store.manifest import FORMAT
 from isoscope.store.run import Run
 from tests.cli.calling import Answer, command, isoscope
 from tests.cli.conftest import FAST
+from tests.store.packing import pack
 
 FILES = ("manifest.json", "rows.parquet", "series.parquet", "statistics.safetensors")
 

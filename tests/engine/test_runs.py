@@ -19,9 +19,9 @@ from isoscope.engine.options import Options
 from isoscope.engine.single_pass import Pass
 from isoscope.models.reference import resolve
 from isoscope.sources import open_source
-from isoscope.store.cell import pack
 from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
+from tests.store.packing import pack
 
 ORDER = ["model", "stack", "kind", "layer", "policy", "metric"]
 NUMBERS = ["value", "low", "high", "n", "d", "null", "null_sd"]

@@ -111,22 +111,22 @@ def _spoil_bytes(run: Path, chance: random.Random) -> None:
 
 
 def _fit(path: Path) -> None:
-    from isoscope.store.manifest import sealed
+    from isoscope.store.manifest import seal_manifest
     from isoscope.store.writing import sha256
 
     manifest = json.loads((path.parent / "manifest.json").read_text())
     manifest["files"][path.name] = {"bytes": path.stat().st_size, "sha256": sha256(path)}
-    (path.parent / "manifest.json").write_text(sealed(manifest))
+    (path.parent / "manifest.json").write_text(seal_manifest(manifest))
 
 
 def _spoil_manifest(run: Path, chance: random.Random) -> None:
     """A manifest with other values in it, its seal made to fit."""
-    from isoscope.store.manifest import sealed
+    from isoscope.store.manifest import seal_manifest
 
     path = chance.choice(sorted((run / "cells").glob("*/manifest.json")))
     found = mutated_json(json.loads(path.read_text()), chance)
     with contextlib.suppress(UnicodeEncodeError):
-        path.write_text(sealed(found) if isinstance(found, dict) else json.dumps(found), "utf-8")
+        path.write_text(seal_manifest(found) if isinstance(found, dict) else json.dumps(found), "utf-8")
 
 
 def _spoil_rows(run: Path, chance: random.Random) -> None:
@@ -350,14 +350,14 @@ def model_fields(seeds: Path, work: Path, chance: random.Random) -> None:
 
 def run_fields(seeds: Path, work: Path, chance: random.Random) -> None:
     """One value of a manifest, each in its turn, under one of the commands that read it."""
-    from isoscope.store.manifest import sealed
+    from isoscope.store.manifest import seal_manifest
 
     which = chance.choice(RUNS)
     path, found, rounds = _in_turn(seeds / which, "cells/*/manifest.json", chance.number)
     for name in ("run", "other"):
         shutil.copytree(seeds / which, work / name)
     with contextlib.suppress(UnicodeEncodeError):
-        (work / "run" / path.relative_to(seeds / which)).write_text(sealed(found), "utf-8")
+        (work / "run" / path.relative_to(seeds / which)).write_text(seal_manifest(found), "utf-8")
     command(READERS[(chance.number + rounds) % len(READERS)], work)
 
 

@@ -27,7 +27,7 @@ from isoscope.models.hub import HubName
 from isoscope.models.reference import ModelReference, resolve, weight
 from isoscope.models.suite import Checkpoint, Suite
 from isoscope.models.suites.hub import commit_of, forget, in_cache, is_missing, is_out_of_reach
-from isoscope.store.manifest import KEPT, key_of
+from isoscope.store.manifest import KEEP_LEVELS, key_of
 from isoscope.store.run import Run
 
 Place = tuple[str, int, int | None]
@@ -69,7 +69,7 @@ class CheckpointJob(Job):
         source = self.sweep.sources.of_modality(self.suite.name, read_by(modality))
         if manifest["key"] != key_of(cell_identity(known, source, self.sweep.options)):
             return False
-        return KEPT.index(manifest["keep"]) >= KEPT.index(self.sweep.options.keep)
+        return KEEP_LEVELS.index(manifest["keep"]) >= KEEP_LEVELS.index(self.sweep.options.keep)
 
     def _name(self, reference: ModelReference) -> ModelReference:
         """The model under the name of its suite, with its step and seed."""

@@ -14,7 +14,7 @@ from isoscope.core.bounded import open_regular, parse_json, read_json
 from isoscope.core.errors import IsoscopeError
 from isoscope.models.audit import Seen
 from isoscope.models.suite import Checkpoint, Suite
-from isoscope.store.writing import flush, write_whole, writing
+from isoscope.store.writing import disk_errors_as_user_errors, flush, write_atomically
 
 AUDIT = "audit.json"
 JOURNAL = "audit.jsonl"
@@ -89,8 +89,7 @@ class Ledger:
         """Add a line, and have it on the disk."""
         # It begins with a line end too: the last line may have none, if its process was killed.
         line = f"\n{json.dumps(event, ensure_ascii=False)}\n".encode()
-
-        def act() -> None:
+        with disk_errors_as_user_errors(self.run):
             is_new = not os.path.lexists(self.journal)
             handle = os.open(self.journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
             try:
@@ -101,11 +100,9 @@ class Ledger:
             if is_new:
                 flush(self.run)
 
-        writing(act, self.run)
-
     def _write_summary(self, summary: dict[str, Any]) -> None:
         text = json.dumps(summary, indent=1, ensure_ascii=False)
-        write_whole(self.path, lambda temporary: temporary.write_text(text, "utf-8", "backslashreplace"))
+        write_atomically(self.path, lambda temporary: temporary.write_text(text, "utf-8", "backslashreplace"))
 
     def _entry(self, suite: Suite, checkpoint: Seen | Checkpoint) -> dict[str, Any] | None:
         entry: dict[str, Any] | None = self.read()["suites"].get(suite.name, {}).get("checkpoints", {}).get(_place(checkpoint))

@@ -35,7 +35,7 @@ def merge(runs: list[str | Path], out: str | Path) -> Results:
         first = shards[0]
         is_whole = "shard" not in first.manifest["identity"] or (len(shards) == 1 and first.manifest["key"] == key)
         if first.is_experiment or is_whole:
-            target.adopt(first)
+            target.copy_cell(first)
         elif target.cell(key) is None:
             merge_shards(target, sorted(shards, key=_shard_of))
     return Results(out)

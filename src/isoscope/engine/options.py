@@ -11,10 +11,10 @@ from isoscope.core.counts import MOST, SAMPLE, SEED, THREADS, check_count
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.site import ATTENTION, INNER, Site
 from isoscope.statistics.site_statistics import VERSION
+from isoscope.store.manifest import KEEP_LEVELS
 
 SECOND_UP_TO = 2048
 """Second moments are kept by default up to this dimension."""
-KEEP = ("rows", "sums", "all")
 SPLITS = ("sink", "frequency", "position")
 CHANNELS = ("first", "last")
 MAPS = ("per-position", "per-image", "both")
@@ -69,7 +69,7 @@ class Options:
             check_count(name, getattr(self, name), most=THREADS if name == "threads" else MOST)
         check_count("sample", self.sample, least=0, most=SAMPLE)
         check_count("seed", self.seed, least=0, most=SEED)
-        _check_word("--keep must be one of", self.keep, KEEP)
+        _check_word("--keep must be one of", self.keep, KEEP_LEVELS)
         _check_word("--maps must be one of", self.maps, MAPS)
         if self.channels is not None:
             _check_word("channels must be", self.channels, CHANNELS, joined=" or ")

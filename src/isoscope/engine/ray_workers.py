@@ -121,7 +121,7 @@ class RayWorkers:
                 if isinstance(answer, IsoscopeError):
                     raise answer
                 files, warned = answer
-                Run(task.run).receive(task.key, files)
+                Run(task.run).receive_cell(task.key, files)
                 del answer, files
             outer.set_result(warned)
         except OutOfMemoryError:

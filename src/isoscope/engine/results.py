@@ -19,7 +19,7 @@ from isoscope.metrics import curves, metrics, profiles, registry
 from isoscope.statistics.association import OUTCOME, PREDICTORS, associations
 from isoscope.statistics.kept import Clouds, Statistics
 from isoscope.statistics.profile import Profile
-from isoscope.store.cell import Cell, as_arrow, framed
+from isoscope.store.cell import Cell, arrow_table, join_frames
 from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
 
@@ -48,21 +48,21 @@ class Results:
         """
         cells = self.run.cells()
         if metric is None:
-            frame = framed([part for cell in cells for part in _rows_with(cell, default_metrics())], TABLE_COLUMNS)
+            frame = join_frames([part for cell in cells for part in _rows_with(cell, default_metrics())], TABLE_COLUMNS)
             return _select_policy(frame, policy)
         wanted = [metric] if isinstance(metric, str) else metric
         known = [entry.name for entry in [*metrics(), *profiles()]]
         of_experiments = {str(name) for cell in cells if cell.is_experiment for name in cell.rows()["metric"].unique()}
         _check_names("metric", wanted, known, of_experiments, "see `isoscope list metrics`")
         computed = [name for name in wanted if name in known]
-        frame = framed([part for cell in cells for part in _rows_with(cell, computed, strict=True)], TABLE_COLUMNS)
+        frame = join_frames([part for cell in cells for part in _rows_with(cell, computed, strict=True)], TABLE_COLUMNS)
         return _select_policy(frame[frame["metric"].isin(wanted)], policy)
 
     def series(self, name: str | list[str] | None = None) -> pd.DataFrame:
         """Spectra, histograms, shares of dimensions: everything that is not one number. Series on request only if they are named."""
         cells = self.run.cells()
         if name is None:
-            return framed([cell.arrow_series() for cell in cells], SERIES_COLUMNS)
+            return join_frames([cell.arrow_series() for cell in cells], SERIES_COLUMNS)
         wanted = [name] if isinstance(name, str) else name
         known = [entry.name for entry in curves()]
         of_experiments = {str(name) for cell in cells if cell.is_experiment for name in cell.series()["name"].unique()}
@@ -153,7 +153,7 @@ def _rows_with(cell: Cell, names: list[str], *, strict: bool = False) -> list[pa
     missing = _find_missing(cell, names, set(rows["metric"].unique().to_pylist()), strict=strict)
     more = compute_tables(cell, cell.statistics(), missing)[0] if missing else None
     # Thousands of cells become one frame much faster as Arrow tables, so only what is computed here was ever a frame.
-    return [rows] if more is None or more.empty else [rows, as_arrow(more, TABLE_COLUMNS)]
+    return [rows] if more is None or more.empty else [rows, arrow_table(more, TABLE_COLUMNS)]
 
 
 def _find_missing(cell: Cell, names: list[str], stored: set[str], *, strict: bool) -> list[str]:
