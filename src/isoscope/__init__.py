@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from isoscope.core.version import __version__
     from isoscope.engine.geometry import geometry
     from isoscope.engine.measure import measure
-    from isoscope.engine.results import Results, merge, open
+    from isoscope.engine.merging import merge
+    from isoscope.engine.results import Results, open
     from isoscope.engine.sweep import sweep
     from isoscope.engine.watching.lightning_callback import LightningWatch
     from isoscope.engine.watching.trainer_callback import WatchCallback
@@ -53,7 +54,7 @@ _FOUND_IN = {
     "__version__": "isoscope.core.version",
     "geometry": "isoscope.engine.geometry",
     "measure": "isoscope.engine.measure",
-    "merge": "isoscope.engine.results",
+    "merge": "isoscope.engine.merging",
     "open": "isoscope.engine.results",
     "sweep": "isoscope.engine.sweep",
     "watch": "isoscope.engine.watching.watch",

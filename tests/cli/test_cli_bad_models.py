@@ -216,7 +216,7 @@ def test_nan_names_its_site_and_count_and_what_was_finished_stays(model_copy, gp
     words = ("--data", paragraphs, "--out", out, "-q", "--threads", "1", "--layers", "0,2")
     answer = isoscope("measure", gpt2, folder, bert, *words)
     assert (answer.code, answer.out, answer.err.count("\n")) == (1, "", 1)
-    assert "1 of 3 models were not measured; the same command tries them again." in answer.err
+    assert "2 of 3 models were measured. Run the same command again to retry the other one." in answer.err
     assert "spoilt gives NaN or infinity at encoder.hidden.2: 32 of 32 special vectors of one batch." in answer.err
     rows = json.loads(isoscope("table", out, "--metric", "mean_cosine", "--policy", "all", "--json").worked().out)
     assert {(row["model"], row["layer"]) for row in rows} == {(name, layer) for name in ("small-gpt2", "small-bert") for layer in (0, 2)}

@@ -10,11 +10,11 @@ import subprocess
 import pytest
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.store.cell import pack
 from isoscope.store.manifest import FORMAT
 from isoscope.store.run import Run
 from tests.cli.calling import Answer, command, isoscope
 from tests.cli.conftest import FAST
+from tests.store.packing import pack
 
 FILES = ("manifest.json", "rows.parquet", "series.parquet", "statistics.safetensors")
 
@@ -74,7 +74,7 @@ def test_what_was_deleted_is_computed_again(good_run, tmp_path, bert, gpt2, para
 
 def test_shards_that_do_not_fit_together(shards, tmp_path):
     words = ("--out", tmp_path / "merged")
-    isoscope("merge", shards("1/2"), *words).refused("Of small-bert the shards 2/2 are missing; measure them first")
+    isoscope("merge", shards("1/2"), *words).refused("The shards 2/2 of small-bert are missing; measure them first")
     isoscope("merge", shards("1/2"), shards("2/3"), *words).refused("small-bert are of different divisions (1/2, 2/3)")
     only_rows = shards("2/2", "--keep", "rows")
     isoscope("merge", shards("1/2"), only_rows, *words).refused("A shard of small-bert kept only rows, which cannot be merged")

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from isoscope.store.manifest import FORMAT, sealed
+from isoscope.store.manifest import FORMAT, seal_manifest
 from isoscope.store.verify import verify
 from tests.cli.calling import isoscope, process
 from tests.cli.conftest import FAST
@@ -37,7 +37,7 @@ def rewrite(cell, change):
     """The manifest with something else in it, its own hash made to fit again, as one would who means harm."""
     manifest = json.loads((cell / "manifest.json").read_text())
     change(manifest)
-    (cell / "manifest.json").write_text(sealed(manifest))
+    (cell / "manifest.json").write_text(seal_manifest(manifest))
 
 
 def test_a_good_run_says_so(good_run):

@@ -64,7 +64,7 @@ WATCHING = ["engine.watching.probe:Probe._write", "engine.module_batches:add_to_
 ELSEWHERE = {
     "engine.results:Results.table": ("table", "RUN"),
     "core.table:concat_tables": ("claims", "RUN"),
-    "store.cell:framed": ("table", "RUN"),
+    "store.cell:join_frames": ("table", "RUN"),
     "report.page:measured": ("report", "RUN", "--out", "OUT"),
     "engine.comparison:_judged": ("compare", "RUN", "RUN"),
     "store.verify:_schema": ("verify", "RUN"),

@@ -4,7 +4,7 @@ import pandas as pd
 import pyarrow as pa
 
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables, tidy
-from isoscope.store.cell import as_arrow, framed
+from isoscope.store.cell import arrow_table, join_frames
 
 
 def count_chunks(texts):
@@ -17,7 +17,8 @@ def test_strings_of_many_cells_are_in_one_chunk():
     """With one chunk per cell, a page of 20,000 cells takes 115 s instead of 6."""
     frames = [tidy([{"model": f"m{i}", "layer": i}, {"metric": "x"}], TABLE_COLUMNS) for i in range(50)]
     expected = pd.concat(frames, ignore_index=True)
-    for found in (concat_tables(frames, TABLE_COLUMNS), framed([as_arrow(frame, TABLE_COLUMNS) for frame in frames], TABLE_COLUMNS)):
+    arrow = [arrow_table(frame, TABLE_COLUMNS) for frame in frames]
+    for found in (concat_tables(frames, TABLE_COLUMNS), join_frames(arrow, TABLE_COLUMNS)):
         pd.testing.assert_frame_equal(found, expected)
         assert {count_chunks(found[name]) for name, kind in TABLE_COLUMNS.items() if kind == "string"} == {1}
 

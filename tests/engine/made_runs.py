@@ -9,9 +9,9 @@ from isoscope.statistics.groups import GROUPS
 from isoscope.statistics.kernel import block_sums
 from isoscope.statistics.sample import item_hash, point_hashes
 from isoscope.statistics.site_statistics import SiteStatistics
-from isoscope.store.cell import pack
 from isoscope.store.manifest import manifest_of
 from isoscope.store.run import Run
+from tests.store.packing import pack
 
 D = 6
 UNITS = np.array([item_hash(str(i)) for i in range(400)], dtype=np.uint64)

@@ -8,9 +8,9 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
-from isoscope.engine.course import Course
+from isoscope.engine.checkpoints import Sweep
 from isoscope.engine.executor import Engine
-from isoscope.engine.measure import Given, cell_identity
+from isoscope.engine.named_sources import Sources
 from isoscope.engine.options import options_from
 from isoscope.engine.progress import Progress
 from isoscope.models.suite import open_suites
@@ -56,8 +56,7 @@ class Inventor:
     def __exit__(self, *_):
         """Nothing was started."""
 
-    def __init__(self, given):
-        self.given = given
+    def __init__(self):
         spec = json.dumps({"data": "made", "fingerprint": "f", "documents": 8, "tokens": 64, "seq_len": 8, "dtype": "float32"})
         where = {"modality": "text", "family": "decoder", "stack": "decoder", "kind": "hidden", "policy": "all"}
         rows = [where | {"metric": name, "layer": layer, "n": 64, "d": 8, "spec": spec} for name in METRICS for layer in (0, 1)]
@@ -68,10 +67,9 @@ class Inventor:
         columns = {"model": task.reference.name, "revision": task.reference.revision, "step": task.reference.step}
         columns |= {"seed": task.reference.seed}
         value = self.rows["layer"].astype(float) + (task.reference.step * SEEDS + task.reference.seed) % 997 / 997
-        identity = cell_identity(task.reference, self.given.for_model(task.reference, task.options), task.options)
         spec = {"data": "made", "fingerprint": "f", "documents": 8, "tokens": 64, "cell": task.key}
         about = columns | {"modality": "text", "family": "decoder"}
-        manifest = manifest_of(identity, about, spec, "rows", tried=[], seconds=1.0, memory=1 << 30)
+        manifest = manifest_of(task.identity, about, spec, "rows", tried=[], seconds=1.0, memory=1 << 30)
         Run(task.run).write(task.key, manifest, self.rows.assign(**columns, value=value), self.series.assign(**columns), None)
         future = Future()
         future.set_result([])
@@ -79,24 +77,24 @@ class Inventor:
 
 
 class Invented(Engine):
-    """Who measures: nobody."""
+    """An engine that measures nothing."""
 
-    def open(self, count, options, given, progress):
-        return Inventor(given)
+    def open(self, count, options, progress):
+        return Inventor()
 
 
-def course_of(root, data, out, engine=None):
-    """The course of `isoscope sweep`, not begun, and its suites."""
+def plan_sweep(root, data, out, engine=None):
+    """The sweep of `isoscope sweep`, not begun."""
     suites = open_suites([str(root)])
-    given = Given([str(data)], None, [suite.name for suite in suites])
-    return Course(Run(out), options_from(OPTIONS), given, delete=False, progress=Progress(quiet=True), engine=engine or Invented()), suites
+    sources = Sources([str(data)], None, [suite.name for suite in suites])
+    return Sweep(suites, Run(out), options_from(OPTIONS), sources, delete=False, progress=Progress(quiet=True), engine=engine or Invented())
 
 
 def sweep(root, data, out, engine=None):
-    """The course through all checkpoints, at its end, and its suites."""
-    course, suites = course_of(root, data, out, engine)
-    course.go(suites)
-    return course, suites
+    """The sweep of all checkpoints, at its end."""
+    planned = plan_sweep(root, data, out, engine)
+    planned.measure()
+    return planned
 
 
 def without_flushing(monkeypatch):

@@ -20,10 +20,10 @@ from isoscope.engine.progress import Progress
 from isoscope.models.reference import resolve
 from isoscope.sources import open_source
 from isoscope.statistics.chance import head_threshold
-from isoscope.store.cell import pack
 from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
 from tests.conftest import word_tokenizer
+from tests.store.packing import pack
 
 STEPS = (0, 3, 9)
 SEEDS = {"bert": (0, 1), "gpt2": (0,)}

@@ -7,8 +7,7 @@ import time
 import pytest
 
 import isoscope
-from isoscope.engine.executor import Here, Patient
-from isoscope.engine.measure import Given
+from isoscope.engine.executor import InProcess, Retrying
 from isoscope.engine.options import Options
 from isoscope.engine.progress import Progress
 from isoscope.store.run import Run
@@ -112,7 +111,7 @@ def test_a_plan_says_what_there_is_to_do_and_does_nothing(small_models, berts, t
     assert "on disk" in said[1]
     assert said[2].startswith("4 of 8 cells to measure, 2 at a time")
     swept = call("sweep", berts, "--data", text, "--out", tmp_path / "sweep", "--dry-run").worked().out.splitlines()
-    assert swept == ["berts: 8 checkpoints, 0 measured already", "8 cells to measure"]
+    assert swept == ["berts: 8 checkpoints, 0 measured already", "8 of 8 cells to measure"]
 
 
 def test_what_cannot_be_asked_for_is_said(small_models, tmp_path, monkeypatch):
@@ -163,6 +162,6 @@ def test_memory_that_runs_out_is_tried_once_more_with_half_the_batch(small_model
 
 
 def test_this_process_is_an_executor_too():
-    with Patient(Here(Given(["embedded"], None, []), Progress(quiet=True))) as executor:
+    with Retrying(InProcess(Progress(quiet=True))) as executor:
         assert executor.count == 1
     assert Options(device_map="auto").identity() == Options().identity()

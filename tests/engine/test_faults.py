@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import isoscope
-from isoscope.engine.executor import LOSSES, Patient
+from isoscope.engine.executor import MAX_LOSSES, Retrying
 from isoscope.engine.ledger import Ledger
 from isoscope.engine.task import LostError, NoMemoryError
 from isoscope.models.audit import Seen
@@ -83,18 +83,18 @@ class Halving:
         self.size = size
 
     @property
-    def smaller(self):
+    def with_half_batch(self):
         return Halving(self.size // 2) if self.size > 1 else None
 
 
 def test_a_cell_that_ends_every_process_is_given_up(capsys):
     lost = Failing(LostError("gone."))
     with pytest.raises(LostError):
-        Patient(lost).submit(Halving()).result()
-    assert [one.size for one in lost.tasks] == [4] * (1 + LOSSES)
+        Retrying(lost).submit(Halving()).result()
+    assert [one.size for one in lost.tasks] == [4] * (1 + MAX_LOSSES)
     hungry = Failing(NoMemoryError("no memory."))
     with pytest.raises(NoMemoryError):
-        Patient(hungry).submit(Halving()).result()
+        Retrying(hungry).submit(Halving()).result()
     assert [one.size for one in hungry.tasks] == [4, 2]
 
 
@@ -108,7 +108,7 @@ def test_what_failed_is_listed_and_the_same_command_goes_on(small_models, texts,
     words = ["measure", *models, "--data", texts, "--out", tmp_path / "run", "--layers", 1, "--sample", 0, "-q"]
     answer = call(*words)
     assert answer.code == 1
-    assert "1 of 3 models were not measured; the same command tries them again." in answer.err
+    assert "2 of 3 models were measured. Run the same command again to retry the other one." in answer.err
     assert f"{models[1]}: The weights of {models[1]} are damaged" in answer.err
     assert len(cells(tmp_path / "run")) == 2
     (models[1] / "model.safetensors").write_bytes(whole)
@@ -135,16 +135,16 @@ def test_two_ledgers_of_one_run_lose_nothing_of_each_other(tmp_path):
     suite = Suite("net", tuple(Checkpoint(f"net@{step}", step, None) for step in range(20)))
     one, two = Ledger(tmp_path), Ledger(tmp_path)
     for step, checkpoint in enumerate(suite.checkpoints):
-        (one if step % 2 else two).see(suite, checkpoint, f"r{step}", Seen(None, step, "t", "m"))
+        (one if step % 2 else two).record(suite, checkpoint, f"r{step}", Seen(None, step, "t", "m"))
         (two if step % 3 else one).claim(checkpoint.spec)
     with (tmp_path / "audit.jsonl").open("a") as file:
         file.write('{"suite": "net", "place": "-/3", "se')  # killed while it wrote
     two.release("net@4")
     assert [seen.step for seen in Ledger(tmp_path).seen(suite)] == list(range(20))
     assert one.revision(suite, suite.checkpoints[8]) == "r8"
-    assert not one.claimed("net@4")
-    assert one.claimed("net@5")
-    one.judge(suite, ["a fault."])
+    assert not one.is_claimed("net@4")
+    assert one.is_claimed("net@5")
+    one.record_faults(suite, ["a fault."])
     kept = json.loads((tmp_path / "audit.json").read_text())
     assert len(kept["suites"]["net"]["checkpoints"]) == 20
     assert kept["suites"]["net"]["faults"] == ["a fault."]

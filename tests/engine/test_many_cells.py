@@ -31,10 +31,10 @@ def lives(root, count, *, page):
     suite = checkpoints(root / "suite", count)
     seconds = {}
     forget_peak()
-    (course, suites), seconds["measuring"] = timed(lambda: sweep(suite, data, root / "run"))
-    _, seconds["judging"] = timed(lambda: course.judge(suites))
-    (again, _), seconds["planning"] = timed(lambda: sweep(suite, data, root / "run"))
-    assert again.measured == course.measured == count
+    swept, seconds["measuring"] = timed(lambda: sweep(suite, data, root / "run"))
+    _, seconds["judging"] = timed(swept.find_faults)
+    again, seconds["planning"] = timed(lambda: sweep(suite, data, root / "run"))
+    assert again.measured == swept.measured == count
     print(f"{count:,} cells: {peak_memory() / 1e6:.0f} MB at the peak of a sweep")
     assert peak_memory() < 1e9
     forget_peak()
@@ -63,9 +63,9 @@ def test_a_second_run_measures_nothing_and_sees_a_checkpoint_that_was_changed(tm
     assert len(submitted) == 6
     changed = suite / "seed-3" / "step-0" / "model.safetensors"
     changed.write_bytes((suite / "seed-4" / "step-0" / "model.safetensors").read_bytes())
-    course, _ = sweep(suite, tmp_path / "data.txt", tmp_path / "run")
+    again = sweep(suite, tmp_path / "data.txt", tmp_path / "run")
     assert [task.reference.seed for task in submitted[6:]] == [3]
-    assert course.measured == 6
+    assert again.measured == 6
 
 
 def spy(submit, submitted):
@@ -87,8 +87,8 @@ def test_twenty_thousand_cells_grow_linearly(tmp_path, monkeypatch):
     script = (
         "import sys, time; from pathlib import Path; from tests.engine.many_cells import sweep; began = time.process_time();"
         "from isoscope.engine.memory_estimate import peak_memory;"
-        "root = Path(sys.argv[1]); course, _ = sweep(root / 'suite' / 'many', root / 'data.txt', root / 'run');"
-        "print(course.measured, time.process_time() - began, peak_memory())"
+        "root = Path(sys.argv[1]); swept = sweep(root / 'suite' / 'many', root / 'data.txt', root / 'run');"
+        "print(swept.measured, time.process_time() - began, peak_memory())"
     )
     said = subprocess.run([sys.executable, "-c", script, tmp_path / "many"], capture_output=True, text=True, check=True).stdout
     measured, seconds, memory = said.split()

@@ -15,9 +15,9 @@ from isoscope.statistics.kernel import block_sums
 from isoscope.statistics.matrix_cloud import cloud_of
 from isoscope.statistics.sample import item_hash, point_hashes
 from isoscope.statistics.site_statistics import SiteStatistics
-from isoscope.store.cell import pack
 from isoscope.store.manifest import manifest_of
 from isoscope.store.run import Run
+from tests.store.packing import pack
 
 BLOCKS, DOCUMENTS, TOKENS, D = 8, 40, 6, 5
 UNITS = np.array([item_hash(str(i)) for i in range(DOCUMENTS)], dtype=np.uint64)

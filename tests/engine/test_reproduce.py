@@ -1,15 +1,11 @@
 """A paper carried out: what is planned, what is done once, what is missing and said."""
 
 import json
-import shutil
 
-import pandas as pd
 import pytest
 
 import isoscope
 from isoscope.core.paper import CHOICES
-from isoscope.engine import requested
-from isoscope.engine.progress import Progress
 from isoscope.engine.reproduce import Asked, local_models, options_of, planned, reproduce
 from isoscope.figures import figures
 from isoscope.papers import papers
@@ -94,48 +90,3 @@ def test_a_hub_that_is_not_there_is_a_reason_not_a_failure(tmp_path, monkeypatch
     assert len(found.absent) == sum(len(papers["godey2024"].experiment(name).paper) for name in papers["godey2024"].figure("18").needs)
     assert all("HF_HUB_OFFLINE" in one.reason for one in found.absent)
     assert json.dumps([one.command for one in found.absent]).count("isoscope measure") == len(found.absent)
-
-
-def test_what_a_figure_needs_on_request_is_of_one_checkpoint_of_a_suite(small_models, texts, tmp_path):
-    """Metrics that take seconds are computed of the last step alone, and are those of the run itself."""
-    suite = tmp_path / "suite"
-    for step in (0, 1):
-        shutil.copytree(small_models("bert"), suite / f"step-{step}")
-    with pytest.warns(isoscope.IsoscopeWarning, match="same weights"):
-        results = isoscope.sweep(str(suite), str(texts), tmp_path / "run", layers="1", taps="hidden", max_items=8, seq_len=32, quiet=True)
-    rows, series = requested.on_request(results, ["hubness", "dimension_share"], Progress(quiet=True))
-    assert set(rows["step"]) == {1}
-    assert set(series["step"]) == {1}
-    asked = results.table("hubness", "every").query("step == 1")
-    assert rows["value"].tolist() == asked["value"].tolist()
-    assert len(rows)
-    assert set(series["name"]) == {"dimension_share"}
-
-
-def test_what_was_asked_for_is_computed_once_and_again_where_the_cell_is_another(small_models, texts, tmp_path, monkeypatch):
-    def measured():
-        return isoscope.measure(small_models("bert"), str(texts), tmp_path / "run", layers="0,1", max_items=8, seq_len=32, quiet=True)
-
-    names, quiet, computed = ["hubness", "two_nn", "gride_scales"], Progress(quiet=True), []
-    whole = requested.tables
-    monkeypatch.setattr(requested, "tables", lambda *given, **named: computed.append(named["names"]) or whole(*given, **named))
-    first = requested.on_request(measured(), names, quiet)
-    again = requested.on_request(measured(), names, quiet)
-    assert computed == [["gride_scales", "hubness"]]  # two_nn is in the table already
-    for one, other in zip(first, again, strict=True):
-        pd.testing.assert_frame_equal(one, other)
-    assert set(first[0]["metric"]) == {"hubness", "two_nn"}
-    assert set(first[1]["name"]) == {"gride_scales"}
-    pd.testing.assert_frame_equal(first[1], isoscope.open(tmp_path / "run").series("gride_scales"))
-    assert "hubness" not in set(isoscope.open(tmp_path / "run").table()["metric"])
-    shutil.rmtree(tmp_path / "run" / "cells")
-    requested.on_request(measured(), names, quiet)
-    assert len(computed) == 2
-
-
-def test_a_run_that_cannot_be_written_to_is_read_all_the_same(small_models, texts, tmp_path, capsys):
-    results = isoscope.measure(small_models("bert"), str(texts), tmp_path / "run", layers="1", max_items=8, seq_len=32, quiet=True)
-    (results.path / requested.REQUESTED).write_text("in the way")
-    rows, _ = requested.on_request(results, ["hubness"], Progress())
-    assert len(rows)
-    assert "what was computed is not remembered" in " ".join(capsys.readouterr().err.split())

@@ -13,15 +13,15 @@ import pandas as pd
 import pytest
 
 import isoscope
-from isoscope.engine.measure import cell_identity
+from isoscope.engine.cell_identity import cell_identity
 from isoscope.engine.model_feeder import ModelFeeder
 from isoscope.engine.options import Options
 from isoscope.engine.single_pass import Pass
 from isoscope.models.reference import resolve
 from isoscope.sources import open_source
-from isoscope.store.cell import pack
 from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
+from tests.store.packing import pack
 
 ORDER = ["model", "stack", "kind", "layer", "policy", "metric"]
 NUMBERS = ["value", "low", "high", "n", "d", "null", "null_sd"]

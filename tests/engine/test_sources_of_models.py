@@ -3,7 +3,7 @@
 import pytest
 
 import isoscope
-from isoscope.engine.measure import Given
+from isoscope.engine.named_sources import Sources
 from isoscope.engine.options import Options
 from isoscope.models.reference import resolve
 from tests.models.zoo import ZOO, build, clips, images
@@ -25,7 +25,7 @@ def made(tmp_path_factory):
 
 
 def given(made, *specs, models=("reader", "listener", "viewer")):
-    found = Given([spec.format(made=made) for spec in specs], None, list(models))
+    found = Sources([spec.format(made=made) for spec in specs], None, list(models))
     return lambda name: found.for_model(resolve(name.replace("@", f"{made}/")), Options()).name
 
 
@@ -37,7 +37,7 @@ def test_each_model_reads_the_first_of_its_modality(made):
 
 
 def test_what_comes_with_isoscope_serves_every_modality(made):
-    found = Given(["embedded"], None, [])
+    found = Sources(["embedded"], None, [])
     modalities = {name: found.for_model(resolve(str(made / name)), Options()).modality for name in ("reader", "listener", "viewer")}
     assert modalities == {"reader": "text", "listener": "speech", "viewer": "images"}
 

@@ -19,11 +19,11 @@ from safetensors.torch import load_file, save_file
 import isoscope
 from isoscope.core.memory import memory_left
 from isoscope.engine import task
-from isoscope.engine.executor import cores
+from isoscope.engine.machine import cores
 from isoscope.engine.options import Options
 from isoscope.engine.single_pass import Pass
 from isoscope.engine.sweep import audit
-from isoscope.engine.workers import how_many
+from isoscope.engine.workers import choose_process_count
 from isoscope.models.reference import resolve
 from isoscope.store.run import Run
 from tests.cli.calling import command
@@ -201,17 +201,17 @@ def test_what_every_checkpoint_would_say_is_said_by_processes_too(berts, text, t
     assert not Run(tmp_path / "run").cells()
 
 
-def test_how_many_processes():
+def test_process_count_follows_cores_cells_and_memory():
     roomy = {"weights": 1 << 20, "data": ("embedded",)}
-    assert how_many(None, 1000, options=Options(), **roomy) == cores()
-    assert how_many(None, 7, options=Options(), **roomy) == 1
-    assert how_many(None, 1000, options=Options(threads=cores()), **roomy) == 1
-    assert how_many(None, 1000, weights=memory_left(), options=Options(), data=("embedded",)) == 1
-    assert how_many(3, 1000, options=Options(), **roomy) == 3
-    assert how_many(3, 2, options=Options(), **roomy) == 2
-    assert how_many(3, 1000, weights=1, options=Options(), data=("-",)) == 1
+    assert choose_process_count(None, 1000, options=Options(), **roomy) == cores()
+    assert choose_process_count(None, 7, options=Options(), **roomy) == 1
+    assert choose_process_count(None, 1000, options=Options(threads=cores()), **roomy) == 1
+    assert choose_process_count(None, 1000, weights=memory_left(), options=Options(), data=("embedded",)) == 1
+    assert choose_process_count(3, 1000, options=Options(), **roomy) == 3
+    assert choose_process_count(3, 2, options=Options(), **roomy) == 2
+    assert choose_process_count(3, 1000, weights=1, options=Options(), data=("-",)) == 1
     with pytest.raises(isoscope.IsoscopeError, match="--processes takes 1 or more; got 0"):
-        how_many(0, 1000, options=Options(), **roomy)
+        choose_process_count(0, 1000, options=Options(), **roomy)
 
 
 def children(process):

@@ -232,12 +232,11 @@ def _repairs(folder: Path) -> None:
 
 def _swept(folder: Path) -> None:
     """Four checkpoints, and a run into which a sweep measured them."""
-    from tests.engine.many_cells import checkpoints, course_of
+    from tests.engine.many_cells import checkpoints, sweep
 
     suite = checkpoints(folder / "suite", 4)
     (folder / "data.txt").write_text("the of and\n\nthe of", "utf-8")
-    course, suites = course_of(suite, folder / "data.txt", folder / "run")
-    course.go(suites)
+    sweep(suite, folder / "data.txt", folder / "run")
 
 
 def _trained(folder: Path) -> None:

@@ -77,9 +77,9 @@ def images(seeds: Path, work: Path, chance: random.Random) -> None:
 
 def _read_run(run: Path, chance: random.Random) -> None:
     """A run as its readers read it; `verify` must answer whatever it holds."""
+    from isoscope.engine.merging import merge
     from isoscope.engine.progress import Progress
-    from isoscope.engine.requested import on_request
-    from isoscope.engine.results import Results, merge
+    from isoscope.engine.results import Results
     from isoscope.store.verify import size_of, verify
 
     size_of(run)
@@ -99,7 +99,7 @@ def _read_run(run: Path, chance: random.Random) -> None:
         results.associations()
     else:
         results.manifests()
-        on_request(results, ["two_nn"], Progress(quiet=True))
+        results.cached_tables(["two_nn"], Progress(quiet=True))
 
 
 def _spoil_bytes(run: Path, chance: random.Random) -> None:
@@ -111,22 +111,22 @@ def _spoil_bytes(run: Path, chance: random.Random) -> None:
 
 
 def _fit(path: Path) -> None:
-    from isoscope.store.manifest import sealed
+    from isoscope.store.manifest import seal_manifest
     from isoscope.store.writing import sha256
 
     manifest = json.loads((path.parent / "manifest.json").read_text())
     manifest["files"][path.name] = {"bytes": path.stat().st_size, "sha256": sha256(path)}
-    (path.parent / "manifest.json").write_text(sealed(manifest))
+    (path.parent / "manifest.json").write_text(seal_manifest(manifest))
 
 
 def _spoil_manifest(run: Path, chance: random.Random) -> None:
     """A manifest with other values in it, its seal made to fit."""
-    from isoscope.store.manifest import sealed
+    from isoscope.store.manifest import seal_manifest
 
     path = chance.choice(sorted((run / "cells").glob("*/manifest.json")))
     found = mutated_json(json.loads(path.read_text()), chance)
     with contextlib.suppress(UnicodeEncodeError):
-        path.write_text(sealed(found) if isinstance(found, dict) else json.dumps(found), "utf-8")
+        path.write_text(seal_manifest(found) if isinstance(found, dict) else json.dumps(found), "utf-8")
 
 
 def _spoil_rows(run: Path, chance: random.Random) -> None:
@@ -213,12 +213,12 @@ def saved(seeds: Path, work: Path, chance: random.Random) -> None:
     mine.seen(suite)
     mine.revision(suite, suite.checkpoints[0])
     mine.claim("b")
-    mine.judge(suite, [])
+    mine.record_faults(suite, [])
 
 
 def resumed(seeds: Path, work: Path, chance: random.Random) -> None:
     """A sweep into a run of somebody else's: what is done is found in manifests and in what a sweep remembers."""
-    from tests.engine.many_cells import course_of
+    from tests.engine.many_cells import plan_sweep
 
     shutil.copytree(seeds / "swept" / "run", work / "run")
     for _ in range(chance.choice((1, 2))):
@@ -227,11 +227,11 @@ def resumed(seeds: Path, work: Path, chance: random.Random) -> None:
     if chance.random() < 0.3:
         path = work / "run" / "audit.jsonl"
         path.write_bytes(mutated(path.read_bytes(), chance))
-    course, suites = course_of(seeds / "swept" / "suite" / "many", seeds / "swept" / "data.txt", work / "run")
-    for line in course.lines(suites):
+    sweep = plan_sweep(seeds / "swept" / "suite" / "many", seeds / "swept" / "data.txt", work / "run")
+    for line in sweep.describe():
         line.encode()
-    course.go(suites)
-    course.judge(suites)
+    sweep.measure()
+    sweep.find_faults()
 
 
 def measured(seeds: Path, work: Path, chance: random.Random) -> None:
@@ -350,14 +350,14 @@ def model_fields(seeds: Path, work: Path, chance: random.Random) -> None:
 
 def run_fields(seeds: Path, work: Path, chance: random.Random) -> None:
     """One value of a manifest, each in its turn, under one of the commands that read it."""
-    from isoscope.store.manifest import sealed
+    from isoscope.store.manifest import seal_manifest
 
     which = chance.choice(RUNS)
     path, found, rounds = _in_turn(seeds / which, "cells/*/manifest.json", chance.number)
     for name in ("run", "other"):
         shutil.copytree(seeds / which, work / name)
     with contextlib.suppress(UnicodeEncodeError):
-        (work / "run" / path.relative_to(seeds / which)).write_text(sealed(found), "utf-8")
+        (work / "run" / path.relative_to(seeds / which)).write_text(seal_manifest(found), "utf-8")
     command(READERS[(chance.number + rounds) % len(READERS)], work)
 
 
@@ -380,14 +380,14 @@ def _arrays_of(path: Path) -> dict:
 
 def _compute_all(folder: Path) -> None:
     """Every number and every curve that the statistics of a cell give."""
-    from isoscope.engine.results import readable
+    from isoscope.engine.results import computable_metrics
     from isoscope.engine.rows import tables
     from isoscope.metrics import curves, metrics, profiles
     from isoscope.store.cell import Cell
 
     cell = Cell(folder)
     sites = cell.statistics()
-    names = readable([entry.name for entry in [*metrics(), *profiles()]], sites) + [curve.name for curve in curves()]
+    names = computable_metrics([entry.name for entry in [*metrics(), *profiles()]], sites) + [curve.name for curve in curves()]
     tables(sites, cell.manifest["columns"], cell.manifest["spec"], names=names)
 
 

@@ -175,10 +175,10 @@ def test_a_column_of_another_type(cell, tmp_path, column, value):
 )
 def test_a_manifest_with_values_of_another_kind(cell, tmp_path, change):
     from isoscope.engine.results import Results
-    from isoscope.store.manifest import sealed
+    from isoscope.store.manifest import seal_manifest
 
     path = cell / "manifest.json"
-    path.write_text(sealed(json.loads(path.read_text()) | change))
+    path.write_text(seal_manifest(json.loads(path.read_text()) | change))
     with pytest.raises(IsoscopeError, match=r"manifest\.json is damaged"):
         Results(tmp_path / "run").table(policy="every")
 
@@ -209,26 +209,26 @@ def test_ranges_longer_than_any_list():
 
 
 def test_a_shard_that_does_not_say_what_it_measured(cell, tmp_path):
-    from isoscope.engine.results import merge_shards
-    from isoscope.store.manifest import sealed
+    from isoscope.engine.merging import merge_shards
+    from isoscope.store.manifest import seal_manifest
     from isoscope.store.run import Run
 
     path = cell / "manifest.json"
     manifest = json.loads(path.read_text())
     del manifest["spec"]["documents"]
-    path.write_text(sealed(manifest))
+    path.write_text(seal_manifest(manifest))
     with pytest.raises(IsoscopeError, match="does not say how many documents it measured; delete"):
-        merge_shards(Run(tmp_path / "merged"), "key", Run(tmp_path / "run").cells())
+        merge_shards(Run(tmp_path / "merged"), Run(tmp_path / "run").cells())
 
 
 def test_a_cell_that_does_not_say_which_shard_it_is_stands_alone(cell, tmp_path):
-    from isoscope.engine.results import merge
-    from isoscope.store.manifest import sealed
+    from isoscope.engine.merging import merge
+    from isoscope.store.manifest import seal_manifest
 
     path = cell / "manifest.json"
     manifest = json.loads(path.read_text())
     del manifest["identity"]["shard"]
-    path.write_text(sealed(manifest))
+    path.write_text(seal_manifest(manifest))
     assert len(merge([tmp_path / "run"], tmp_path / "merged").manifests()) == 1
 
 
@@ -278,10 +278,10 @@ def test_more_blocks_than_tensors(tmp_path):
 def test_a_cell_that_does_not_say_what_is_cited(cell, tmp_path):
     from isoscope.engine.citation import citation
     from isoscope.engine.results import Results
-    from isoscope.store.manifest import sealed
+    from isoscope.store.manifest import seal_manifest
 
     path = cell / "manifest.json"
-    path.write_text(sealed(json.loads(path.read_text()) | {"spec": {"data": "a"}}))
+    path.write_text(seal_manifest(json.loads(path.read_text()) | {"spec": {"data": "a"}}))
     with pytest.raises(IsoscopeError, match="does not say its documents; measure it again"):
         citation(Results(tmp_path / "run"))
 
@@ -303,14 +303,14 @@ def test_a_source_without_a_name_does_not_go_through_the_machine():
     ],
 )
 def test_a_sweep_into_a_run_whose_cells_say_little_measures_them_again(seeds, tmp_path, change):
-    from isoscope.store.manifest import sealed
+    from isoscope.store.manifest import seal_manifest
     from tests.engine.many_cells import sweep
 
     shutil.copytree(seeds / "swept" / "run", tmp_path / "run")
     for path in (tmp_path / "run" / "cells").glob("*/manifest.json"):
-        path.write_text(sealed(json.loads(path.read_text()) | change))
-    course, _ = sweep(seeds / "swept" / "suite" / "many", seeds / "swept" / "data.txt", tmp_path / "run")
-    assert course.measured == 4
+        path.write_text(seal_manifest(json.loads(path.read_text()) | change))
+    swept = sweep(seeds / "swept" / "suite" / "many", seeds / "swept" / "data.txt", tmp_path / "run")
+    assert swept.measured == 4
 
 
 SETTINGS = {
@@ -585,8 +585,8 @@ def _of_another_model(folder, **sizes):
     """Put statistics of a model with other sizes in the place of a cell's own."""
     from isoscope.core.site import Site
     from isoscope.statistics.heads import Heads
-    from isoscope.store.cell import pack
     from isoscope.store.tensors import write_tensors
+    from tests.store.packing import pack
 
     made = {Site("encoder", kind, 1): Heads(names=["special", "first", "body"], **sizes) for kind in ("query", "key")}
     write_tensors(pack(made).items, folder / "statistics.safetensors")
@@ -618,14 +618,14 @@ def test_rows_of_heads_that_the_statistics_do_not_have(seeds, tmp_path):
 
 
 def test_shards_of_different_models_are_not_merged(seeds, tmp_path):
-    from isoscope.store.manifest import key_of, sealed
+    from isoscope.store.manifest import key_of, seal_manifest
 
     for i in (0, 1):
         shutil.copytree(next((seeds / "run" / "cells").iterdir()), tmp_path / "cell")
         manifest = json.loads((tmp_path / "cell" / "manifest.json").read_text())
         manifest["identity"]["shard"] = [i, 2]
         manifest["key"] = key_of(manifest["identity"])
-        (tmp_path / "cell" / "manifest.json").write_text(sealed(manifest))
+        (tmp_path / "cell" / "manifest.json").write_text(seal_manifest(manifest))
         (tmp_path / "run" / "cells").mkdir(parents=True, exist_ok=True)
         last = (tmp_path / "cell").rename(tmp_path / "run" / "cells" / manifest["key"])
     command(["merge", "run", "--out", "whole"], tmp_path, 0)

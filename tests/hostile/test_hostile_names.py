@@ -13,8 +13,9 @@ import pytest
 from isoscope.cli.terminal import guarded
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.printable import plain
-from isoscope.engine.results import Results, merge
-from isoscope.store.manifest import sealed
+from isoscope.engine.merging import merge
+from isoscope.engine.results import Results
+from isoscope.store.manifest import seal_manifest
 from isoscope.store.writing import sha256
 from tests.cli.calling import isoscope
 
@@ -40,7 +41,7 @@ def edit(cell, change):
     for name in manifest["files"]:
         if (cell / name).exists():
             manifest["files"][name] = {"bytes": (cell / name).stat().st_size, "sha256": sha256(cell / name)}
-    (cell / "manifest.json").write_text(sealed(manifest))
+    (cell / "manifest.json").write_text(seal_manifest(manifest))
 
 
 def on_a_terminal(*words):

@@ -6,10 +6,10 @@ import pandas as pd
 from isoscope.core.site import Site
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.engine.rows import tables
-from isoscope.store.cell import pack
 from isoscope.store.manifest import key_of, manifest_of
 from isoscope.store.run import Run
 from tests.engine.made_runs import corpus, site
+from tests.store.packing import pack
 
 IDENTITY = {"experiment": "made", "model": "net", "shard": [0, 1]}
 COLUMNS = {"model": "net", "revision": "r", "step": None, "seed": None, "modality": "text", "family": "encoder"}

@@ -12,9 +12,10 @@ from isoscope.statistics.heads import Heads
 from isoscope.statistics.kernel import block_sums
 from isoscope.statistics.sample import point_hashes
 from isoscope.statistics.site_statistics import SiteStatistics
-from isoscope.store.cell import by_label, pack, unpack
+from isoscope.store.cell import by_label, unpack
 from isoscope.store.states import mistake_in_statistics
 from tests.hostile.spoilt_arrays import CHANGES
+from tests.store.packing import pack
 
 NAMES = ["first", "body"]
 B, T, D, H = 5, 4, 4, 2

@@ -9,11 +9,11 @@ import pytest
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.engine.ledger import Ledger
+from isoscope.engine.merging import merge
 from isoscope.engine.progress import Progress
-from isoscope.engine.requested import on_request
-from isoscope.engine.results import Results, merge
+from isoscope.engine.results import Results
 from isoscope.report.serving import state_of
-from isoscope.store.manifest import sealed
+from isoscope.store.manifest import seal_manifest
 from isoscope.store.run import Run
 from isoscope.store.verify import size_of, verify
 from tests.cli.calling import isoscope, process
@@ -46,7 +46,7 @@ def forget(cell, *files):
     manifest = json.loads((cell / "manifest.json").read_text())
     for file in files:
         del manifest["files"][file]
-    (cell / "manifest.json").write_text(sealed(manifest))
+    (cell / "manifest.json").write_text(seal_manifest(manifest))
 
 
 def put(path, kind, target):
@@ -116,7 +116,7 @@ def test_a_link_in_the_place_of_the_cells_is_refused(run, outside):
             act()
     before = sorted(outside.parent.iterdir())
     with pytest.raises(IsoscopeError, match="is a link, which is not followed"):
-        Run(run).adopt(Results(outside.parent.parent).run.cells()[0])
+        Run(run).copy_cell(Results(outside.parent.parent).run.cells()[0])
     assert sorted(outside.parent.iterdir()) == before
     answer = isoscope("verify", run)
     assert answer.code == 1
@@ -169,7 +169,7 @@ def test_a_link_in_the_place_of_the_states_is_refused(run, tmp_path):
 def test_a_run_within_a_run_is_not_reached_by_a_link(run, outside):
     (run / "requested").symlink_to(outside.parent.parent)
     with pytest.raises(IsoscopeError, match="requested is a link, which is not followed"):
-        on_request(Results(run), ["hubness"], Progress(quiet=True))
+        Results(run).cached_tables(["hubness"], Progress(quiet=True))
     assert len(list(outside.parent.iterdir())) == 1
 
 

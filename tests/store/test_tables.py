@@ -6,14 +6,14 @@ import pytest
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.metrics import registry
 from isoscope.statistics.metric import Metric
-from isoscope.store.cell import as_arrow
+from isoscope.store.cell import arrow_table
 from isoscope.store.tables import LAYERED, mistake_in_table
 
 ROW = {"model": "m", "stack": "encoder", "kind": "hidden", "layer": 3, "policy": "all", "metric": "mean_cosine", "value": 0.1, "d": 8}
 
 
 def said(**changed):
-    return mistake_in_table(as_arrow(tidy([ROW, ROW | changed], TABLE_COLUMNS), TABLE_COLUMNS))
+    return mistake_in_table(arrow_table(tidy([ROW, ROW | changed], TABLE_COLUMNS), TABLE_COLUMNS))
 
 
 def test_metrics_of_a_layer_are_those_of_the_registry():
@@ -64,7 +64,7 @@ def test_series():
     point = {"model": "m", "stack": "encoder", "kind": "hidden", "layer": 3, "policy": "all", "name": "spectrum", "x": 1.0, "y": 2.0}
 
     def checked(**changed):
-        return mistake_in_table(as_arrow(pd.concat([tidy([point | changed], SERIES_COLUMNS)]), SERIES_COLUMNS))
+        return mistake_in_table(arrow_table(pd.concat([tidy([point | changed], SERIES_COLUMNS)]), SERIES_COLUMNS))
 
     assert checked() == checked(y=float("nan"), layer=None) == ""
     assert checked(name=None) == "a row has no name"

@@ -237,7 +237,7 @@ def test_a_replaced_cell_is_adopted_by_another_run(tmp_path):
     run, other = Run(tmp_path / "run"), Run(tmp_path / "other")
     for version in (1, 2):
         write_version(run, version)
-    other.adopt(run.cell(KEY))
+    other.copy_cell(run.cell(KEY))
     assert version_of(other.path) == 2
     assert sorted(os.listdir(other.path / "cells" / KEY)) == ["manifest.json", "rows.parquet", "series.parquet", "statistics.safetensors"]
     assert other.cell(KEY).manifest["identity"] == IDENTITY

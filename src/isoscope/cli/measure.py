@@ -41,12 +41,10 @@ def run(
 
     `isoscope measure model.gguf --data wiki.parquet --column body --shard 1/4 --out runs/part1`
     """
-    from isoscope.engine.measure import measure
+    from isoscope.engine.measure import describe_measurement, measure
 
     if dry_run:
-        from isoscope.engine.spread import lines_of
-
-        for line in lines_of(models, shards=shards, **options):
+        for line in describe_measurement(models, shards=shards, **options):
             typer.echo(line)
         return
     results = measure(models, shards=shards, **options)

@@ -18,7 +18,7 @@ def run(
 
     `isoscope merge runs/part1 runs/part2 --out runs/whole`
     """
-    from isoscope.engine.results import merge
+    from isoscope.engine.merging import merge
 
     results = merge(list(runs), out)
     if json:

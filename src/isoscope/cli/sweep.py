@@ -47,7 +47,7 @@ def run(
     `isoscope sweep embedded --out runs/embedded`
     """
     from isoscope.engine.executor import Engine
-    from isoscope.engine.sweep import audit, sweep_all, sweep_lines
+    from isoscope.engine.sweep import audit, describe_sweep, sweep_with_faults
 
     chosen: dict[str, Any] = {"steps": steps, "seeds": seeds, "delete": delete}
     if audit_only:
@@ -56,10 +56,10 @@ def run(
         raise typer.Exit(1 if said else 0)
     asked = Engine(options.pop("engine"), options.pop("address"), options.pop("processes"))
     if dry_run:
-        for line in sweep_lines(suites, **chosen, engine=asked, **options):
+        for line in describe_sweep(suites, **chosen, engine=asked, **options):
             typer.echo(line)
         return
-    results, faults = sweep_all(suites, **chosen, engine=asked, **options)
+    results, faults = sweep_with_faults(suites, **chosen, engine=asked, **options)
     for fault in faults:
         typer.echo(f"isoscope: note: {fault}", err=True)
     typer.echo(_json({"run": str(results.path), "faults": faults, "cells": results.manifests()}) if json else f"{results.path}")

@@ -15,13 +15,13 @@ from isoscope.engine.memory_estimate import forget_peak, peak_memory
 from isoscope.engine.model_feeder import ModelFeeder
 from isoscope.engine.options import Options
 from isoscope.engine.progress import Progress
-from isoscope.engine.rows import tables, unasked
+from isoscope.engine.rows import default_metrics, tables
 from isoscope.engine.single_pass import Pass, StateMisfitError
 from isoscope.engine.threads import limit_threads
 from isoscope.models.reference import ModelReference
 from isoscope.statistics.kept import Statistics
 from isoscope.store.cell import Cell, packed
-from isoscope.store.manifest import key_of, manifest_of
+from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
 
 Identity = dict[str, Any]
@@ -113,6 +113,6 @@ def finish_cell(
         layers = identity.get("layers", "all")
         rows, series = tables(statistics if with_tables else {}, columns, spec, layers=layers, progress=bar.advance)
     cost = {"seconds": round(reduced.seconds, 1), "memory": peak_memory()}
-    manifest = manifest_of(identity, columns, spec, options.keep, tried=unasked(), **cost)
-    arrays = None if options.keep == "rows" else partial(packed, statistics, sample=options.keep == "all")
-    return run.write(key, manifest, rows, series, arrays, replace=replace)
+    return run.write_cell(
+        identity, columns, spec, rows, series, statistics, keep=options.keep, replace=replace, tried=default_metrics(), **cost
+    )

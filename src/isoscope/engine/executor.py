@@ -1,34 +1,36 @@
-"""Who measures: this process, several of this machine, or a cluster. Cells do not know, and their keys do not depend on it."""
+"""Executors measure cells: in this process, in several processes of this machine, or on a cluster.
+
+A cell does not depend on the executor that measured it, and neither does its key.
+"""
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
 from isoscope.core.errors import IsoscopeError, nearest
-from isoscope.engine.measure import Given
 from isoscope.engine.options import Options
 from isoscope.engine.progress import Progress
-from isoscope.engine.task import LostError, NoMemoryError, Task, carry_out
+from isoscope.engine.ray_workers import RayWorkers
+from isoscope.engine.task import LostError, NoMemoryError, Task, run_task
+from isoscope.engine.workers import Workers, choose_process_count
 
 ENGINES = ("local", "ray")
-LOSSES = 3
-"""Times that a cell is given to another process after the one that measured it ended."""
+MAX_LOSSES = 3
+"""How often a cell is given to another process after the one that measured it ended."""
 
 
 class Executor(Protocol):
-    """Takes tasks, so many at a time as `count`, and puts each finished cell into its run."""
+    """Takes tasks, `count` at a time, and writes each finished cell into its run."""
 
     @property
     def count(self) -> int:
-        """How many are measured at once; of a cluster it may change."""
+        """How many cells are measured at once. A cluster may change it at any time."""
 
     def submit(self, task: Task) -> Future[list[str]]:
-        """Measure a cell. The future holds what was warned of, or why there is none: `LostError`, `NoMemoryError`, another sentence."""
+        """Measure a cell. The future holds the texts of warnings, or the error: `LostError`, `NoMemoryError` or another one."""
 
     def __enter__(self) -> Self: ...
 
@@ -37,7 +39,7 @@ class Executor(Protocol):
 
 @dataclass(frozen=True)
 class Engine:
-    """Who is asked to measure, as the command line has it."""
+    """The executor that the user asks for, in the words of the command line."""
 
     name: str = "local"
     address: str | None = None
@@ -55,55 +57,54 @@ class Engine:
                 raise IsoscopeError(f"--{name} takes 1 or more; got {value}.")
 
     @property
-    def far(self) -> bool:
+    def is_remote(self) -> bool:
         """Whether cells may be measured on other machines."""
         return self.name == "ray"
 
-    def check(self, data: tuple[str, ...]) -> None:
-        """Refuse what others could not read."""
-        if self.far and "-" in data:
+    def check_data(self, data: tuple[str, ...]) -> None:
+        """Refuse data that other machines could not read."""
+        if self.is_remote and "-" in data:
             raise IsoscopeError("Standard input is here and not on the nodes of a cluster; write it to a file, or use --engine local.")
 
-    def open(self, count: int, options: Options, given: Given, progress: Progress) -> Executor:
+    def choose_count(self, cells: int, weights: int, options: Options, data: tuple[str, ...], *, processes: int | None = None) -> int:
+        """How many cells to measure at once in processes of this machine, with models of so many bytes; 1 on a cluster, which decides
+        for itself."""
+        return 1 if self.is_remote else choose_process_count(processes or self.processes, cells, weights, options, data)
+
+    def open(self, count: int, options: Options, progress: Progress) -> Executor:
         """An executor for `count` cells at a time, or for as many as a cluster has room for."""
-        if self.far:
-            from isoscope.engine.ray_workers import RayWorkers
-
-            return Patient(RayWorkers(self.address, self.processes, options))
-        if count > 1:
-            from isoscope.engine.workers import Workers
-
-            return Patient(Workers(count))
-        return Patient(Here(given, progress))
+        if self.is_remote:
+            return Retrying(RayWorkers(self.address, self.processes, options))
+        return Retrying(Workers(count) if count > 1 else InProcess(progress))
 
 
-class Here:
-    """This process, one cell at a time: a task is finished when `submit` returns."""
+class InProcess:
+    """Measures one cell at a time in this process: a task is finished when `submit` returns."""
 
     count = 1
 
-    def __init__(self, given: Given, progress: Progress) -> None:
-        self.given, self.progress = given, progress
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
 
-    def __enter__(self) -> Here:
+    def __enter__(self) -> InProcess:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Nothing was started."""
+        """Do nothing: nothing was started."""
 
     def submit(self, task: Task) -> Future[list[str]]:
         """Measure a cell now."""
         future: Future[list[str]] = Future()
         try:
-            carry_out(task, self.progress, self.given)
+            run_task(task, self.progress)
             future.set_result([])
-        except IsoscopeError as error:
+        except IsoscopeError as error:  # anything else is a bug of ours, and ends this process with its traceback
             future.set_exception(error)
         return future
 
 
-class Patient:
-    """An executor that tries again: another process where one ended, half the batch where memory ran out, each so often and no more."""
+class Retrying:
+    """Tries tasks again on another executor: in a new process if one ended, and with half the batch if memory ran out."""
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
@@ -113,7 +114,7 @@ class Patient:
         """As many as the executor within."""
         return self.executor.count
 
-    def __enter__(self) -> Patient:
+    def __enter__(self) -> Retrying:
         self.executor.__enter__()
         return self
 
@@ -121,46 +122,27 @@ class Patient:
         self.executor.__exit__(kind, error, trace)
 
     def submit(self, task: Task) -> Future[list[str]]:
-        """As an executor does; what comes is the result of the last attempt."""
+        """Measure a cell. The future holds the result of the last attempt."""
         outer: Future[list[str]] = Future()
         self._attempt(task, outer, losses=0, halved=False)
         return outer
 
     def _attempt(self, task: Task, outer: Future[list[str]], losses: int, halved: bool) -> None:
-        def ended(inner: Future[list[str]]) -> None:
+        def handle_end(inner: Future[list[str]]) -> None:
             error = inner.exception()
             if error is None:
                 outer.set_result(inner.result())
-            elif isinstance(error, NoMemoryError) and not halved and (smaller := task.smaller):
-                self._again(smaller, outer, losses, halved=True)
-            elif isinstance(error, LostError) and losses < LOSSES:
-                self._again(task, outer, losses + 1, halved=halved)
+            elif isinstance(error, NoMemoryError) and not halved and (smaller := task.with_half_batch):
+                self._attempt_again(smaller, outer, losses, halved=True)
+            elif isinstance(error, LostError) and losses < MAX_LOSSES:
+                self._attempt_again(task, outer, losses + 1, halved=halved)
             else:
                 outer.set_exception(error)
 
-        self.executor.submit(task).add_done_callback(ended)
+        self.executor.submit(task).add_done_callback(handle_end)
 
-    def _again(self, task: Task, outer: Future[list[str]], losses: int, *, halved: bool) -> None:
+    def _attempt_again(self, task: Task, outer: Future[list[str]], losses: int, *, halved: bool) -> None:
         try:
             self._attempt(task, outer, losses, halved)
-        except BaseException as error:  # in a callback nobody would hear of it
+        except BaseException as error:  # this runs in a callback, where an exception would be logged and `outer` would never end
             outer.set_exception(error)
-
-
-def shared(options: Options, count: int) -> Options:
-    """Options with each process' share of the threads."""
-    return replace(options, threads=options.threads or max(1, cores() // max(1, count)))
-
-
-def cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def oom_kills() -> int:
-    """How many processes the system has ended for want of memory since it started; 0 where it does not say."""
-    try:
-        lines = Path("/proc/vmstat").read_text("ascii").splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
-    except (OSError, StopIteration, ValueError):
-        return 0

@@ -1,4 +1,4 @@
-"""What a sweep remembers in its run: what it saw of each checkpoint, what it found wrong, and what it downloaded itself."""
+"""The ledger of a sweep, kept in its run: the hashes of each checkpoint, faults, and which checkpoints the sweep downloaded."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from isoscope.core.bounded import open_regular, parse_json, read_json
 from isoscope.core.errors import IsoscopeError
 from isoscope.models.audit import Seen
 from isoscope.models.suite import Checkpoint, Suite
-from isoscope.store.writing import flush, write_whole, writing
+from isoscope.store.writing import disk_errors_as_user_errors, flush, write_atomically
 
 AUDIT = "audit.json"
 JOURNAL = "audit.jsonl"
 
 
 class Ledger:
-    """`audit.jsonl` of a run, to which a line is added for each thing seen, and `audit.json`, which says it all at the end.
+    """`audit.jsonl` of a run, to which each event adds a line, and `audit.json`, the summary that is written at the end.
 
-    Lines are only ever added, each by one write: a process that is killed loses nothing, two that write one run lose nothing of each
-    other's, and twenty thousand checkpoints cost twenty thousand lines.
+    Lines are only ever added, each by one write. So a process that is killed loses nothing, two processes that write into one run lose
+    nothing, and twenty thousand checkpoints cost twenty thousand lines, not as many copies of the whole ledger.
     """
 
     def __init__(self, run: Path) -> None:
@@ -35,60 +35,61 @@ class Ledger:
 
     @property
     def path(self) -> Path:
-        """Where the summary lies."""
+        """The path of the summary."""
         return self.run / AUDIT
 
     @property
     def journal(self) -> Path:
-        """Where the lines lie."""
+        """The path of the lines."""
         return self.run / JOURNAL
 
     def read(self) -> dict[str, Any]:
-        """`suites`: by name, `checkpoints` and `faults`; `downloaded`: what may be deleted again."""
+        """The ledger: under `suites`, by name, `checkpoints` and `faults`; under `downloaded`, the checkpoints that may be deleted."""
         if self._known is None:
-            self._known = self._summary()
-        if _size(self._journal) > self._read_to + 1:  # a line ends with a byte that the next one is read from
+            self._known = self._read_summary()
+        if _size(self._journal) > self._read_to + 1:  # reading continues at the line end where it stopped
             try:
                 with open_regular(self.journal) as file:
                     file.seek(self._read_to)
-                    whole = file.read().rpartition(b"\n")[0]  # a line without an end is being written, or was when its process was killed
+                    # A last line without an end is being written, or its process was killed while it wrote. It is not read.
+                    lines = file.read().rpartition(b"\n")[0]
             except OSError as error:
                 raise _damaged(self.journal, error.strerror or str(error)) from error
-            self._read_to += len(whole)
-            for line in whole.splitlines():
+            self._read_to += len(lines)
+            for line in lines.splitlines():
                 self._apply(self._known, line)
         return self._known
 
-    def _summary(self) -> dict[str, Any]:
+    def _read_summary(self) -> dict[str, Any]:
         try:
-            found: dict[str, Any] = read_json(self.path, follow=False)
+            summary: dict[str, Any] = read_json(self.path, follow=False)
         except FileNotFoundError:
             return {"suites": {}, "downloaded": []}
         except (OSError, ValueError) as error:
             raise _damaged(self.path, getattr(error, "strerror", None) or "it is no JSON") from error
-        if not _is_ledger(found):
+        if not _is_ledger(summary):
             raise _damaged(self.path, "it is not what a sweep writes")
-        return found
+        return summary
 
     def _apply(self, known: dict[str, Any], line: bytes) -> None:
-        """Take a line into account; one that was cut off by a kill, or is not of this form, says nothing: it is seen again."""
+        """Apply one line. A line that was cut off by a kill, or has another form, is ignored: its checkpoint is read again."""
         try:
-            said = parse_json(line) if line.strip() else {}
+            event = parse_json(line) if line.strip() else {}
         except ValueError:
             return
-        name, place, claimed = (said.get(key) if isinstance(said, dict) else None for key in ("suite", "place", "claimed"))
-        if isinstance(name, str) and isinstance(place, str) and _is_seen(said.get("seen")):
-            mine = known["suites"].setdefault(name, {"checkpoints": {}, "faults": []})
-            mine["checkpoints"][place] = said["seen"]
+        name, place, claimed = (event.get(key) if isinstance(event, dict) else None for key in ("suite", "place", "claimed"))
+        if isinstance(name, str) and isinstance(place, str) and _is_entry(event.get("seen")):
+            known["suites"].setdefault(name, {"checkpoints": {}, "faults": []})["checkpoints"][place] = event["seen"]
         elif isinstance(claimed, str) and claimed not in known["downloaded"]:
             known["downloaded"].append(claimed)
-        elif isinstance(said, dict) and "released" in said:
-            known["downloaded"] = [one for one in known["downloaded"] if one != said["released"]]
+        elif isinstance(event, dict) and "released" in event:
+            known["downloaded"] = [spec for spec in known["downloaded"] if spec != event["released"]]
 
-    def _say(self, said: dict[str, Any]) -> None:
-        line = f"\n{json.dumps(said, ensure_ascii=False)}\n".encode()  # begins a line of its own, should the last have no end
-
-        def act() -> None:
+    def _append(self, event: dict[str, Any]) -> None:
+        """Add a line, and have it on the disk."""
+        # It begins with a line end too: the last line may have none, if its process was killed.
+        line = f"\n{json.dumps(event, ensure_ascii=False)}\n".encode()
+        with disk_errors_as_user_errors(self.run):
             is_new = not os.path.lexists(self.journal)
             handle = os.open(self.journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
             try:
@@ -99,104 +100,104 @@ class Ledger:
             if is_new:
                 flush(self.run)
 
-        writing(act, self.run)
+    def _write_summary(self, summary: dict[str, Any]) -> None:
+        text = json.dumps(summary, indent=1, ensure_ascii=False)
+        write_atomically(self.path, lambda temporary: temporary.write_text(text, "utf-8", "backslashreplace"))
 
-    def _write(self, found: dict[str, Any]) -> None:
-        text = json.dumps(found, indent=1, ensure_ascii=False)
-        write_whole(self.path, lambda temporary: temporary.write_text(text, "utf-8", "backslashreplace"))
+    def _entry(self, suite: Suite, checkpoint: Seen | Checkpoint) -> dict[str, Any] | None:
+        entry: dict[str, Any] | None = self.read()["suites"].get(suite.name, {}).get("checkpoints", {}).get(_place(checkpoint))
+        return entry
 
-    def _entry(self, suite: Suite, one: Seen | Checkpoint) -> dict[str, Any] | None:
-        found: dict[str, Any] | None = self.read()["suites"].get(suite.name, {}).get("checkpoints", {}).get(_place(one))
-        return found
-
-    def see(self, suite: Suite, checkpoint: Checkpoint, revision: str, seen: Seen, stamp: str = "") -> None:
-        """Remember what a checkpoint is, and of a local one how its files looked."""
+    def record(self, suite: Suite, checkpoint: Checkpoint, revision: str, seen: Seen, stamp: str = "") -> None:
+        """Record the hashes of a checkpoint or its problem, and the stamp of a local one."""
         entry = {"spec": checkpoint.spec, "revision": revision, **asdict(seen), "stamp": stamp}
         if self._entry(suite, seen) != entry:
-            self._say({"suite": suite.name, "place": _place(seen), "seen": entry})
+            self._append({"suite": suite.name, "place": _place(seen), "seen": entry})
 
     def seen(self, suite: Suite) -> list[Seen]:
-        """What is remembered of the suite's checkpoints."""
-        found = [self._entry(suite, one) for one in suite.checkpoints]
-        return [Seen(**{name: one[name] for name in Seen.__dataclass_fields__}) for one in found if one]
+        """The records of the suite's checkpoints."""
+        entries = [self._entry(suite, checkpoint) for checkpoint in suite.checkpoints]
+        return [Seen(**{name: entry[name] for name in Seen.__dataclass_fields__}) for entry in entries if entry]
 
     def revision(self, suite: Suite, checkpoint: Checkpoint, stamp: str | None = None) -> str | None:
-        """The revision that was seen of a checkpoint, unless there was a problem with it or its files look different now."""
-        one = self._entry(suite, checkpoint)
-        if not one or one["problem"] or one["spec"] != checkpoint.spec or (stamp is not None and one.get("stamp") != stamp):
+        """The recorded revision of a checkpoint; None if it had a problem, or if its files look different now."""
+        entry = self._entry(suite, checkpoint)
+        if not entry or entry["problem"] or entry["spec"] != checkpoint.spec or (stamp is not None and entry.get("stamp") != stamp):
             return None
-        return str(one["revision"])
+        return str(entry["revision"])
 
-    def judge(self, suite: Suite, faults: list[str]) -> None:
-        """Remember what is wrong with a suite."""
-        found = self.read()
-        found["suites"].setdefault(suite.name, {"checkpoints": {}, "faults": []})["faults"] = faults
-        self._write(found)
+    def record_faults(self, suite: Suite, faults: list[str]) -> None:
+        """Record the faults of a suite, and write the summary."""
+        ledger = self.read()
+        ledger["suites"].setdefault(suite.name, {"checkpoints": {}, "faults": []})["faults"] = faults
+        self._write_summary(ledger)
 
     def claim(self, spec: str) -> None:
-        """Say that a checkpoint is about to be downloaded, and was not there before."""
-        if not self.claimed(spec):
-            self._say({"claimed": spec})
+        """Record that a checkpoint is about to be downloaded, and was not in the cache before."""
+        if not self.is_claimed(spec):
+            self._append({"claimed": spec})
 
     def release(self, spec: str) -> None:
-        """Say that it was deleted."""
-        self._say({"released": spec})
+        """Record that a downloaded checkpoint was deleted."""
+        self._append({"released": spec})
 
-    def claimed(self, spec: str) -> bool:
+    def is_claimed(self, spec: str) -> bool:
         """Whether a checkpoint was downloaded by a sweep into this run."""
         return spec in self.read()["downloaded"]
 
 
-def _words(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _is_seen(one: Any) -> bool:
-    """Whether something has the form of what is remembered of a checkpoint."""
-    if not isinstance(one, dict) or not {*Seen.__dataclass_fields__, "spec", "revision"} <= one.keys():
+def _is_entry(value: Any) -> bool:
+    """Whether a value has the form of a checkpoint's record."""
+    if not isinstance(value, dict) or not {*Seen.__dataclass_fields__, "spec", "revision"} <= value.keys():
         return False
-    seed, step, *texts = (one[name] for name in ("seed", "step", "tensors", "matrices", "problem", "spec", "revision"))
-    return isinstance(seed, int | None) and isinstance(step, int) and _words(texts)
+    seed, step, *texts = (value[name] for name in ("seed", "step", "tensors", "matrices", "problem", "spec", "revision"))
+    return isinstance(seed, int | None) and isinstance(step, int) and _is_texts(texts)
 
 
-def _is_ledger(found: Any) -> bool:
-    """Whether something has the form of what was written."""
+def _is_suite(value: Any) -> bool:
+    """Whether a value has the form of a suite's part of the summary."""
+    form = isinstance(value, dict) and isinstance(value.get("checkpoints"), dict) and _is_texts(value.get("faults"))
+    return form and all(map(_is_entry, value["checkpoints"].values()))
 
-    def suite(one: Any) -> bool:
-        form = isinstance(one, dict) and isinstance(one.get("checkpoints"), dict) and _words(one.get("faults"))
-        return form and all(map(_is_seen, one["checkpoints"].values()))
 
-    form = isinstance(found, dict) and isinstance(found.get("suites"), dict) and _words(found.get("downloaded"))
-    return form and all(map(suite, found["suites"].values()))
+def _is_ledger(value: Any) -> bool:
+    """Whether a value has the form of a summary."""
+    form = isinstance(value, dict) and isinstance(value.get("suites"), dict) and _is_texts(value.get("downloaded"))
+    return form and all(map(_is_suite, value["suites"].values()))
 
 
 def stamp_of(spec: str) -> str:
-    """How the files of a local checkpoint look: names, sizes and times. While it is the same they need not be read again."""
+    """A hash of the names, sizes and times of a local checkpoint's files. While it is the same they are not read again."""
     root = os.path.expanduser(spec)
     try:
-        looks = sorted(_looks(root))
+        files = sorted(_list_files(root))
     except OSError:
         return ""
-    return hashlib.sha256(repr(looks).encode()).hexdigest()[:24]
+    return hashlib.sha256(repr(files).encode()).hexdigest()[:24]
 
 
-def _looks(path: str) -> Iterator[tuple[str, int, int]]:
-    """Strings and not paths: there may be a hundred thousand."""
+def _list_files(path: str) -> Iterator[tuple[str, int, int]]:
+    """Path, size and time of each file below a path."""
+    # Strings, not `Path` objects: there may be a hundred thousand files, and objects would take most of the time.
     if not os.path.isdir(path):
-        found = os.stat(path)
-        yield path, found.st_size, found.st_mtime_ns
+        status = os.stat(path)
+        yield path, status.st_size, status.st_mtime_ns
         return
     with os.scandir(path) as entries:
         for entry in entries:
             if entry.is_dir():
-                yield from _looks(entry.path)
+                yield from _list_files(entry.path)
             else:
-                found = entry.stat()
-                yield entry.path, found.st_size, found.st_mtime_ns
+                status = entry.stat()
+                yield entry.path, status.st_size, status.st_mtime_ns
 
 
 def _size(path: str) -> int:
-    """The bytes of the journal. For a link this is the length of its target's name; opening it then says that it is one."""
+    """The bytes of the journal. For a link it is the length of its target's name; opening the link is then refused."""
     try:
         return os.lstat(path).st_size
     except OSError:
@@ -207,5 +208,5 @@ def _damaged(path: Path, reason: str) -> IsoscopeError:
     return IsoscopeError(f"{path} is damaged ({reason}); delete it and run again.")
 
 
-def _place(one: Seen | Checkpoint) -> str:
-    return f"{'-' if one.seed is None else one.seed}/{one.step}"
+def _place(checkpoint: Seen | Checkpoint) -> str:
+    return f"{'-' if checkpoint.seed is None else checkpoint.seed}/{checkpoint.step}"

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.extras import missing_extras_as_user_errors
-from isoscope.core.group import UNTRAINED
 from isoscope.core.names import Name, list_names
-from isoscope.core.source import Source
-from isoscope.engine.options import OF_A_MODULE, Options, options_from
+from isoscope.engine.executor import Engine
+from isoscope.engine.measurement import Measurement, UnfinishedError
+from isoscope.engine.options import OF_A_MODULE, options_from
 from isoscope.engine.progress import Progress
 from isoscope.engine.results import Results
-from isoscope.models.reference import ModelReference
-from isoscope.sources import open_source
 from isoscope.store.run import Run
 
 if TYPE_CHECKING:
@@ -44,23 +42,24 @@ def measure(
     Args:
         models: a folder, a .gguf file or a hub id (`org/name@revision`); `untrained:` before it means the same architecture
             at initialisation. Or a `torch.nn.Module`, with batches as `data`.
-        data: `embedded`, files, folders or globs of text, clips or images, `-`, or `hf:…`. Of several each model reads the first
-            that is of its modality; `NAME=SOURCE` is for the model of that name alone.
-            Of a module: batches, each a tensor, a tuple of arguments or a dict of them; every row is an item, and where there is
-            an `attention_mask` padding does not count.
-        out: the run's folder. What it already holds is not computed again.
+        data: `embedded`, files, folders or globs of text, clips or images, `-`, or `hf:…`. If there are several, each model reads the
+            first one of its modality; `NAME=SOURCE` is for the model of that name alone.
+            For a module: batches, each a tensor, a tuple of arguments or a dict of them. Every row is an item; an `attention_mask`
+            excludes padding.
+        out: the run's folder. Cells that it already holds are not computed again.
         column: the field of a .jsonl or .parquet that holds the text.
         quiet: show no progress.
-        engine: `local`, processes of this machine, or `ray`, a cluster.
-        address: of a Ray cluster that is there already; by default one is started here.
-        processes: how many cells are measured side by side; by default as many as cores and memory allow where there are enough.
-        shards: divide each source into so many, measure them side by side and merge them; a single model with several `processes` is
-            divided into as many.
-        feed: of a module, `feed(module, batch)` runs a batch; by default the module is called with it.
-        blocks: of a module, the paths of its blocks, as in `layers.*`; by default the largest repeated structure.
-        name: of a module, what the table calls it; by default its class.
-        channels: of a module, how the channels of its maps lie, `first` or `last`; by default the layers that read and make a map tell.
-        options: as the command line has them, with underscores: `max_tokens`, `seq_len`, `layers`, `shard`, …
+        engine: `local` for processes of this machine, or `ray` for a cluster.
+        address: address of an existing Ray cluster; by default a local one is started.
+        processes: how many cells to measure in parallel; by default as many as cores and memory allow, if there are enough cells.
+        shards: split each source into this many shards, measure them in parallel and merge them; a single model with several
+            `processes` is split into that many.
+        feed: for a module, `feed(module, batch)` runs a batch; by default the module is called with it.
+        blocks: for a module, the paths of its blocks, as in `layers.*`; by default the largest repeated structure.
+        name: for a module, its name in the table; by default its class.
+        channels: for a module, whether the channels of its maps come `first` or `last`; by default this is taken from the layers that
+            read and make a map.
+        options: those of the command line, with underscores: `max_tokens`, `seq_len`, `layers`, `shard`, …
 
     Returns:
         The run, open: `.table()` and `.series()`.
@@ -81,70 +80,28 @@ def measure(
     names = list_names(models)
     if not names:
         raise IsoscopeError("Name at least one model: a folder, a .gguf file or a hub id.")
-    from isoscope.engine.spread import UnfinishedError, open_spread
-
-    spread, planned, count = open_spread(names, data, out, chosen, column, Progress(quiet=quiet), engine, address, processes, shards)
-    spread.run.prepare()
-    failures = spread.go(planned, count)
-    if failures:
-        alike = len(failures) == len(planned) and len({str(one.reason) for one in failures}) == 1
-        raise failures[0].reason if alike else UnfinishedError(failures, len(planned))
+    measurement = Measurement(names, data, out, chosen, Engine(engine, address, processes, shards), column)
+    measurement.run.prepare()
+    reasons = measurement.measure(Progress(quiet=quiet))
+    if reasons:
+        # If every model failed for one reason, such as a device that is not there, that reason is the whole message.
+        alike = len(reasons) == len(measurement.models) and len({str(reason) for reason in reasons.values()}) == 1
+        raise next(iter(reasons.values())) if alike else UnfinishedError(reasons, len(measurement.models))
     return Results(out)
 
 
-class Given:
-    """The sources that were named, each opened once, and which of them a model reads."""
-
-    def __init__(self, specs: list[str], column: str | None, models: list[str]) -> None:
-        self.specs, self.column, self.models = tuple(specs), column, tuple(models)
-        named = [(name, rest) for name, equals, rest in (spec.partition("=") for spec in specs) if equals and name in models]
-        self.named = dict(named)
-        shared = [spec for spec in specs if spec.partition("=")[0] not in self.named] or ["embedded"]
-        self.shared = sorted(shared, key=lambda spec: spec == "embedded")  # what comes with isoscope is of every modality: last
-        self._opened: dict[tuple[str, str], Source] = {}
-        self._modalities: dict[tuple[bytes, bool | tuple[str, ...]] | None, str] = {}
-
-    def for_model(self, reference: ModelReference, options: Options) -> Source:
-        """The source of a model: the one named for it, or the first of its modality."""
-        from isoscope.models.load import family_for
-
-        config = reference.folder / "config.json"
-        alike = None if reference.gguf or reference.whisper or not config.is_file() else (config.read_bytes(), options.trust_remote_code)
-        modality = self._modalities.get(alike) or family_for(reference, trust_remote_code=options.trust_remote_code).source
-        if alike is not None:  # checkpoints of one training have one configuration
-            self._modalities[alike] = modality
-        return self.of_modality(reference.name, modality)
-
-    def of_modality(self, model: str, modality: str) -> Source:
-        """The source of a model of this name, which reads this modality."""
-        mine = [self.named[name]] if (name := model.removeprefix(UNTRAINED)) in self.named else self.shared
-        problem: IsoscopeError | None = None
-        for spec in mine:
-            try:
-                source = self._open(spec, modality)
-            except IsoscopeError as error:
-                problem = problem or error
-                continue
-            if source.modality == modality:
-                return source
-        if problem is not None:
-            raise problem
-        raise IsoscopeError(
-            f"{model} reads {modality}, and {', '.join(mine)} {'holds' if len(mine) == 1 else 'hold'} none; add --data with "
-            f"{modality}, or --data embedded."
-        )
-
-    def _open(self, spec: str, modality: str) -> Source:
-        if (spec, modality) not in self._opened:
-            self._opened[spec, modality] = open_source(spec, self.column, modality)
-        return self._opened[spec, modality]
-
-
-def cell_identity(reference: ModelReference, source: Source, options: Options) -> dict[str, Any]:
-    """Everything that determines the cell's statistics, and nothing else."""
-    i, k = options.shard
-    identity = {"weights": reference.weights, "source": source.fingerprint, "shard": [i, k], **options.identity()}
-    if reference.step is None:
-        return identity
-    # Equal weights at two steps are two checkpoints of the table, and a fault that it must show.
-    return identity | {"checkpoint": {"suite": reference.name, "step": reference.step, "seed": reference.seed}}
+def describe_measurement(
+    models: list[str],
+    data: Name | Iterable[Name] = "embedded",
+    out: str | Path = "isoscope-run",
+    *,
+    column: str | None = None,
+    engine: str = "local",
+    address: str | None = None,
+    processes: int | None = None,
+    shards: int | None = None,
+    quiet: bool = True,
+    **options: Any,
+) -> list[str]:
+    """The plan of a measurement in lines; the arguments are those of `measure`. Nothing is loaded or written."""
+    return Measurement(models, data, out, options_from(options), Engine(engine, address, processes, shards), column).describe()

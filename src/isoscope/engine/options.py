@@ -1,4 +1,4 @@
-"""What can be asked of a measurement, checked before anything is loaded."""
+"""The options of a measurement, checked before anything is loaded."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from isoscope.core.errors import IsoscopeError, nearest
-from isoscope.core.option_limits import MAX_COUNT, MAX_SAMPLE, MAX_SEED, MAX_THREADS, check_count
-from isoscope.core.site import ATTENTION_KINDS, INNER_KINDS, Site
+from isoscope.core.option_limits import check_count
+from isoscope.core.site import ATTENTION_KINDS, Site
 from isoscope.statistics.site_statistics import VERSION
+from isoscope.store.manifest import KEEP_LEVELS
 
 SECOND_UP_TO = 2048
 """Second moments are kept by default up to this dimension."""
-KEEP = ("rows", "sums", "all")
 SPLITS = ("sink", "frequency", "position")
 CHANNELS = ("first", "last")
 MAPS = ("per-position", "per-image", "both")
 TAPS = ("hidden", "attention")
 OF_ATTENTION = ("query_rows", "median", "rotated", "sharpness")
-"""The options that mean something only where attention is tapped."""
+"""The options that need tapped attention."""
 OF_A_MODULE = ("layers", "gram", "cosine_sd", "sample", "maps", "channels", "seed", "keep", "taps", *OF_ATTENTION)
-"""The options that mean something where the user makes the batches."""
+"""The options that apply to a module, whose batches the user makes."""
 SAMPLE_UP_TO = 8192
-"""No sample is kept of points wider than this: of maps flattened to a vector an image."""
+"""Wider points are not sampled: they are maps flattened to one vector per image."""
 NAMES = {"final": "final", "input_embedding": "input", "output_embedding": "output"}
 """The kinds of sites that `--layers` asks for by name."""
 Word = int | str | tuple[int, int]
@@ -33,7 +33,7 @@ Word = int | str | tuple[int, int]
 
 @dataclass(frozen=True)
 class Options:
-    """Every choice of `isoscope measure` but the models, the source and the folder."""
+    """Every option of `isoscope measure` except the models, the source and the folder."""
 
     layers: str = "all"
     gram: str = ""
@@ -44,7 +44,7 @@ class Options:
     max_items: int | None = None
     maps: str = "per-position"
     channels: str | None = None
-    """For a module: how the channels of its maps lie, `first` or `last`; None finds out from the layers that read and make them."""
+    """For a module: whether the channels of its maps come `first` or `last`; None takes this from the layers that read and make them."""
     taps: tuple[str, ...] = ("hidden",)
     query_rows: int | None = None
     median: bool = False
@@ -60,7 +60,7 @@ class Options:
     shard: tuple[int, int] = (0, 1)
     keep: str = "all"
     trust_remote_code: bool | tuple[str, ...] = False
-    """The models whose own code may run, by name; True is all of them."""
+    """The names of the models whose own code may run; True allows all of them."""
     allow_partial: bool = False
     save_every: float = 120.0
 
@@ -69,34 +69,34 @@ class Options:
             check_count(name, getattr(self, name), most=MAX_THREADS if name == "threads" else MAX_COUNT)
         check_count("sample", self.sample, least=0, most=MAX_SAMPLE)
         check_count("seed", self.seed, least=0, most=MAX_SEED)
-        if self.keep not in KEEP:
-            raise IsoscopeError(f"--keep must be one of {', '.join(KEEP)}; got {self.keep!r}{nearest(self.keep, list(KEEP)) or '.'}")
-        if self.maps not in MAPS:
-            raise IsoscopeError(f"--maps must be one of {', '.join(MAPS)}; got {self.maps!r}{nearest(self.maps, list(MAPS)) or '.'}")
-        if self.channels is not None and self.channels not in CHANNELS:
-            known = f"{' or '.join(CHANNELS)}; got {self.channels!r}{nearest(str(self.channels), list(CHANNELS)) or '.'}"
-            raise IsoscopeError(f"channels must be {known}")
+        _check_word("--keep must be one of", self.keep, KEEP_LEVELS)
+        _check_word("--maps must be one of", self.maps, MAPS)
+        if self.channels is not None:
+            _check_word("channels must be", self.channels, CHANNELS, joined=" or ")
         for split in self.split:
-            if split not in SPLITS:
-                raise IsoscopeError(f"--split takes {', '.join(SPLITS)}; got {split!r}{nearest(split, list(SPLITS)) or '.'}")
-        for tap in self.taps:
-            if tap not in TAPS:
-                raise IsoscopeError(f"--taps takes {', '.join(TAPS)}; got {tap!r}{nearest(tap, list(TAPS)) or '.'}")
-        if not self.taps:
-            raise IsoscopeError(f"--taps takes {' or '.join(TAPS)}, or both; got neither.")
-        if not self.attention and (idle := [name for name in OF_ATTENTION if getattr(self, name)]):
-            raise IsoscopeError(f"--{idle[0].replace('_', '-')} is about attention, which is not tapped; add --taps hidden,attention.")
+            _check_word("--split takes", split, SPLITS)
+        self._check_taps()
         i, k = self.shard
         if not 0 <= i < k:
             raise IsoscopeError(f"--shard i/k needs 1 ≤ i ≤ k, as in 1/4; got {i + 1}/{k}.")
         parse_layers(self.layers)
         parse_layers(self.gram)
 
+    def _check_taps(self) -> None:
+        """Refuse taps that do not exist, and options of attention if attention is not tapped."""
+        for tap in self.taps:
+            _check_word("--taps takes", tap, TAPS)
+        if not self.taps:
+            raise IsoscopeError(f"--taps takes {' or '.join(TAPS)}, or both; got neither.")
+        if not self.attention and (idle := [name for name in OF_ATTENTION if getattr(self, name)]):
+            raise IsoscopeError(f"--{idle[0].replace('_', '-')} is about attention, which is not tapped; add --taps hidden,attention.")
+
     def identity(self) -> dict[str, Any]:
-        """What of these choices determines the statistics: not batch size, threads, device or what is kept."""
-        moved = ("layers", "gram", "split", "cosine_sd", "sample", "max_tokens", "max_items", "maps", "seq_len", "dtype", "seed")
-        tapped = (("taps", *OF_ATTENTION) if self.attention else ()) + (("channels",) if self.channels else ())
-        return {name: getattr(self, name) for name in (*moved, *tapped)} | {"statistics": VERSION}
+        """The options that determine the statistics: not batch size, threads, device or what is kept."""
+        always = ("layers", "gram", "split", "cosine_sd", "sample", "max_tokens", "max_items", "maps", "seq_len", "dtype", "seed")
+        # Options that do nothing here stay out of the identity, so that the keys of cells do not change when such an option is added.
+        sometimes = (("taps", *OF_ATTENTION) if self.attention else ()) + (("channels",) if self.channels else ())
+        return {name: getattr(self, name) for name in (*always, *sometimes)} | {"statistics": VERSION}
 
     @property
     def attention(self) -> bool:
@@ -105,28 +105,34 @@ class Options:
 
     def wants(self, site: Site, depth: int) -> bool:
         """Whether a site of a stack of this depth is to be measured."""
-        return self._taps(site) and _chosen(self.layers, site, depth)
+        return self._taps(site) and _is_chosen(self.layers, site, depth)
 
     def _taps(self, site: Site) -> bool:
         return "hidden" in self.taps or site.kind in ATTENTION_KINDS
 
     def check_layers(self, sites: Collection[Site], depths: Mapping[str, int], model: str) -> None:
-        """Refuse layers that the model does not have: `sites` are all of its own, `depths` how often each stack calls a block."""
+        """Refuse layers that the model does not have: `sites` are all that it has, `depths` how often each stack calls a block."""
         if tapped := [site for site in sites if self._taps(site)]:
             _check_layers("--layers", self.layers, tapped, depths, model)
             _check_layers("--gram", self.gram, tapped, depths, model)
 
     def wants_second(self, site: Site, depth: int, d: int) -> bool:
         """Whether second moments are kept for it."""
-        return (d <= SECOND_UP_TO and site.kind not in INNER_KINDS) or _chosen(self.gram, site, depth)
+        return (d <= SECOND_UP_TO and site.kind not in INNER_KINDS) or _is_chosen(self.gram, site, depth)
 
     def sample_at(self, site: Site, d: int) -> int:
-        """How many points of it are kept."""
+        """How many of its points are sampled."""
         return self.sample if d <= SAMPLE_UP_TO and site.kind not in INNER_KINDS else 0
 
 
+def _check_word(expected: str, word: str, known: tuple[str, ...], joined: str = ", ") -> None:
+    """Refuse a word that is not known, and suggest the nearest."""
+    if word not in known:
+        raise IsoscopeError(f"{expected} {joined.join(known)}; got {word!r}{nearest(str(word), list(known)) or '.'}")
+
+
 def parse_shard(text: str) -> tuple[int, int]:
-    """`2/4`, the second of four, as (1, 4).
+    """Parse `2/4`, the second of four shards, as (1, 4).
 
     >>> parse_shard("2/4")
     (1, 4)
@@ -138,7 +144,7 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 
 def parse_taps(text: str) -> tuple[str, ...]:
-    """`hidden,attention` as a tuple, in one order whatever the user's.
+    """Parse `hidden,attention` as a tuple, always in the same order.
 
     >>> parse_taps("attention, hidden")
     ('hidden', 'attention')
@@ -148,39 +154,39 @@ def parse_taps(text: str) -> tuple[str, ...]:
 
 
 def parse_layers(text: str) -> list[Word] | None:
-    """`0,3,6-8,-1,final` as numbers, ranges and names; None for `all`.
+    """Parse `0,3,6-8,-1,final` as numbers, ranges and names; None for `all`.
 
     >>> parse_layers("0,3,6-8,-1,final")
     [0, 3, (6, 8), -1, 'final']
     """
     if text == "all":
         return None
-    found: list[Word] = []
-    named = list(NAMES.values())
+    words: list[Word] = []
+    names = list(NAMES.values())
     for word in filter(None, (word.strip() for word in text.split(","))):
         low, dash, high = word.partition("-")
-        if word in named:
-            found.append(word)
+        if word in names:
+            words.append(word)
         elif word.removeprefix("-").isdecimal():
-            found.append(int(word))
+            words.append(int(word))
         elif dash and low.isdecimal() and high.isdecimal():
             if int(low) > int(high):
                 raise IsoscopeError(f"A range of layers goes from the lower to the higher, as in 8-12; got {word!r}.")
-            found.append((int(low), int(high)))
+            words.append((int(low), int(high)))
         else:
             raise IsoscopeError(
-                f"Layers are numbers, ranges and {', '.join(named)} (0,4,8-12,-1,final); got {word!r}{nearest(word, named) or '.'}"
+                f"Layers are numbers, ranges and {', '.join(names)} (0,4,8-12,-1,final); got {word!r}{nearest(word, names) or '.'}"
             )
-    return found
+    return words
 
 
-def _chosen(text: str, site: Site, depth: int) -> bool:
+def _is_chosen(text: str, site: Site, depth: int) -> bool:
     words = parse_layers(text)
     return words is None or any(_names(word, site, depth) for word in words)
 
 
 def _names(word: Word, site: Site, depth: int) -> bool:
-    """Whether one word of `--layers` means this site of a stack of `depth` blocks; negative numbers count back from the last block."""
+    """Whether one word of `--layers` means this site of a stack of `depth` blocks. Negative numbers count back from the last block."""
     if isinstance(word, str) or site.layer is None:
         return word == NAMES.get(site.kind)
     if isinstance(word, tuple):
@@ -189,7 +195,7 @@ def _names(word: Word, site: Site, depth: int) -> bool:
 
 
 def _check_layers(option: str, text: str, sites: Collection[Site], depths: Mapping[str, int], model: str) -> None:
-    """Refuse the first word of a choice of layers that means none of these sites, and a range that ends beyond them."""
+    """Refuse the first word that means none of these sites, and a range that ends beyond them."""
     last = max((site.layer for site in sites if site.layer is not None), default=0)
     for word in parse_layers(text) or []:
         beyond = isinstance(word, tuple) and word[1] > last
@@ -202,7 +208,7 @@ def _check_layers(option: str, text: str, sites: Collection[Site], depths: Mappi
 
 
 def options_from(given: dict[str, Any]) -> Options:
-    """Options by name; an unknown name is answered with the nearest."""
+    """Make options from their names; the error for an unknown name suggests the nearest one."""
     known = [field.name for field in dataclasses.fields(Options)]
     for name in given:
         if name not in known:

@@ -1,4 +1,4 @@
-"""What is to be measured, what of it is there already, and what it will take: said before anything is loaded."""
+"""A plan in lines: what is to be measured, what is done already, and an estimate of time, memory and disk."""
 
 from __future__ import annotations
 
@@ -6,116 +6,65 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from isoscope.core.errors import IsoscopeError
-from isoscope.core.source import Source
 from isoscope.engine.announce import human
-from isoscope.engine.executor import Engine
-from isoscope.engine.measure import Given, cell_identity
-from isoscope.engine.options import Options
-from isoscope.models.reference import ModelReference, weight
-from isoscope.store.manifest import key_of
-from isoscope.store.run import Run
-
-ROOM = 1 << 30
-"""Bytes of a process without a model."""
-
-
-@dataclass(frozen=True)
-class Planned:
-    """One model and its source: one cell, in as many shards as it is measured in."""
-
-    reference: ModelReference
-    source: Source
-    key: str
-    shards: int
-    items: int | None
-    done: bool
-
-    @property
-    def size(self) -> float:
-        """What its cost goes with, so far as it is known before: weights times items."""
-        return float(weight(self.reference)) * (self.items or 1)
+from isoscope.engine.machine import BASE_MEMORY
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds, memory and disk of one cell."""
+    """An estimate of the seconds, the memory per process and the disk that cells take; None if it is not known."""
 
     seconds: float | None
     memory: int
     disk: int | None
 
-
-def plan(run: Run, references: Iterable[ModelReference], given: Given, options: Options, engine: Engine) -> list[Planned]:
-    """Each model once, in the order given; a single one is divided where several processes are asked for it."""
-    models = list(references)
-    if engine.shards is not None and options.shard != (0, 1):
-        raise IsoscopeError("--shard measures one part and --shards all of them; name one of the two.")
-    sources = [given.for_model(reference, options) for reference in models]
-    keys = [key_of(cell_identity(one, source, options)) for one, source in zip(models, sources, strict=True)]
-    done = [run.cell(key, options.keep) is not None for key in keys]
-    left = len({key for key, there in zip(keys, done, strict=True) if not there})
-    divided = (engine.processes or 1) if left == 1 and options.shard == (0, 1) and "-" not in given.specs else 1
-    found = []
-    for reference, source, key, there in zip(models, sources, keys, done, strict=True):
-        items = items_of(source, options)
-        shards = min(engine.shards or divided, items or engine.shards or divided)
-        found.append(Planned(reference, source, key, shards, items, there))
-    return list({one.key: one for one in found}.values())
-
-
-def items_of(source: Source, options: Options) -> int | None:
-    """How many items there are, where counting them is cheap."""
-    counted: int | None = getattr(source, "count", lambda: None)()
-    return options.max_items if counted is None else min(counted, options.max_items or counted)
+    def __str__(self) -> str:
+        disk = "" if self.disk is None else f", {human(self.disk)} on disk"
+        seconds = "" if self.seconds is None else f", {spoken(self.seconds)}"
+        return f"about {human(self.memory)} of memory per process{disk}{seconds}"
 
 
 class Costs:
-    """What cells have taken, as the finished ones say; the next are reckoned from those, by weights times items."""
+    """Estimates the cost of cells from cells that are finished. Time grows with the `size` of a cell: weights times items."""
 
-    def __init__(self) -> None:
-        self._seconds = self._size = 0.0
-        self._memory = self._disk = self._seen = 0
+    def __init__(self, finished: Iterable[tuple[dict[str, Any], float]]) -> None:
+        """`finished`: the manifest and the size of each finished cell."""
+        known = [(manifest, size) for manifest, size in finished if "seconds" in manifest]
+        self._seconds = sum(float(manifest["seconds"]) for manifest, _ in known)
+        self._size = sum(size for _, size in known)
+        self._memory = max((int(manifest.get("memory", 0)) for manifest, _ in known), default=None)
+        self._disk = max((sum(int(file["bytes"]) for file in manifest["files"].values()) for manifest, _ in known), default=None)
 
-    def see(self, manifest: dict[str, Any], size: float) -> None:
-        """Count a finished cell in."""
-        if "seconds" not in manifest:
-            return
-        self._seconds, self._size, self._seen = self._seconds + float(manifest["seconds"]), self._size + size, self._seen + 1
-        self._memory = max(self._memory, int(manifest.get("memory", 0)))
-        self._disk = max(self._disk, sum(int(file["bytes"]) for file in manifest["files"].values()))
-
-    def of(self, size: float, weights: int) -> Cost:
-        """The cost of a cell of this size; where none is finished, the memory that a process takes for such weights."""
-        if not self._seen:
-            return Cost(None, ROOM + 2 * weights, None)
-        return Cost(self._seconds / self._size * size if self._size else None, self._memory, self._disk)
+    def estimate(self, size: float, weights: int = 0, cells: int = 1) -> Cost:
+        """The cost of cells of this size together; if no cell is finished, the memory that a process takes for such weights."""
+        if self._memory is None or self._disk is None:
+            return Cost(None, BASE_MEMORY + 2 * weights, None)
+        return Cost(self._seconds / self._size * size * cells if self._size else None, self._memory, self._disk * cells)
 
 
-def say(planned: list[Planned], run: Run, count: int, *, far: bool = False) -> list[str]:
-    """The plan in lines: each model, its shards, items and bytes; then all together, with the time once some cell has told it."""
-    costs = Costs()
-    for one in planned:
-        if one.done and (cell := run.cell(one.key)) is not None:
-            costs.see(cell.manifest, one.size)
-    lines, seconds, cells = [], 0.0, 0
-    for one in planned:
-        weights = weight(one.reference)
-        cost = costs.of(one.size, weights)
-        items = "items not counted" if one.items is None else f"{one.items:,} items"
-        shards = "1 cell" if one.shards == 1 else f"{one.shards} shards"
-        state = "measured already" if one.done else f"about {human(cost.memory)} of memory a process{_more(cost)}"
-        lines.append(f"{one.reference.name}: {shards} of {one.source.name}, {items}, {human(weights)} of weights; {state}")
-        if not one.done:
-            seconds, cells = seconds + (cost.seconds or 0.0), cells + one.shards
-    side = "as many at a time as the cluster has room for" if far else f"{count} at a time"
-    total = f"{cells} of {sum(one.shards for one in planned)} cells to measure, {side}"
-    return [*lines, total + (f", about {spoken(seconds / max(1, min(count, cells)))}" if seconds and cells else "")]
+@dataclass(frozen=True)
+class PlanEntry:
+    """A model or a suite in a plan, with the cost of those of its cells that are left."""
+
+    text: str
+    cells: int
+    left: int
+    cost: Cost | None = None
 
 
-def _more(cost: Cost) -> str:
-    disk = "" if cost.disk is None else f", {human(cost.disk)} on disk"
-    return disk + ("" if cost.seconds is None else f", {spoken(cost.seconds)}")
+def format_plan(entries: list[PlanEntry], count: int | None, *, remote: bool = False) -> list[str]:
+    """The plan in lines: one per entry, and a last one with all of them. `count`: how many are measured at a time, if that is known."""
+    lines = [entry.text if entry.cost is None else f"{entry.text}; {entry.cost}" for entry in entries]
+    left = sum(entry.left for entry in entries)
+    seconds = sum(entry.cost.seconds or 0.0 for entry in entries if entry.cost is not None)
+    total = f"{left:,} of {sum(entry.cells for entry in entries):,} cells to measure"
+    if remote:
+        total += ", as many at a time as the cluster has room for"
+    elif count is not None:
+        total += f", {count} at a time"
+    if seconds and left:
+        total += f", about {spoken(seconds / max(1, min(count or 1, left)))}{'' if count else ' in one process'}"
+    return [*lines, total]
 
 
 def spoken(seconds: float) -> str:

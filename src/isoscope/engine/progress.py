@@ -1,4 +1,4 @@
-"""Bars on the standard error stream, and notes between them."""
+"""Progress bars on the standard error stream, and notes between them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from isoscope.core.printable import plain
 
 
 class Progress:
-    """What a long task shows while it runs. Silent if `quiet`."""
+    """Shows how far a long task is. Silent if `quiet`."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.quiet = quiet
         self._bars: Any = None
 
     def note(self, text: str) -> None:
-        """One line that stays."""
+        """Print one line, which stays."""
         if not self.quiet:
             self._console().print(plain(text), markup=False, highlight=False, soft_wrap=True)
 
@@ -28,7 +28,7 @@ class Progress:
 
     @contextlib.contextmanager
     def bar(self, what: str, total: int | None, unit: str) -> Iterator[Bar]:
-        """A bar for as long as the context lasts."""
+        """Show a bar while the context lasts; `what` is done, `total` of them if that is known, counted in `unit`."""
         from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bars
 
@@ -58,5 +58,5 @@ class Bar:
         self._bars, self._task = bars, task
 
     def advance(self, amount: float = 1, *, rate: str | None = None) -> None:
-        """So much more is done."""
+        """Move the bar forward by an amount."""
         self._bars.update(self._task, advance=amount, **({} if rate is None else {"rate": rate}))

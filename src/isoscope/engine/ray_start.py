@@ -1,4 +1,4 @@
-"""Ray, started here or found at an address: workers that import nothing from the current folder, and one sentence where it fails."""
+"""Start Ray here or connect to a cluster. Its workers import nothing from the current folder, and a failure is one sentence."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.memory import check_room
-from isoscope.engine.executor import cores
+from isoscope.engine.machine import cores
 from isoscope.engine.safe_start import SAFE_PATH, hide_current_folder
 
 WAIT = 10.0
-"""Seconds in which a cluster must answer. Ray itself would try for minutes."""
+"""A cluster must answer within this many seconds. Ray itself would try for minutes."""
 START_ROOM = 2 << 30
 """Bytes that Ray's own processes need; with less, Ray's C++ code ends this process instead of raising an error."""
 HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
@@ -43,7 +43,7 @@ def start_ray(address: str | None, most: int | None) -> None:
 
 
 def _check_answer(address: str) -> None:
-    """Refuse an address where nothing answers as Ray would. Names without a port, such as `auto`, are left to Ray."""
+    """Refuse an address at which no Ray cluster answers. Ray itself checks names without a port, such as `auto`."""
     try:
         place = urlsplit(address if "://" in address else f"//{address}")
         host, port = place.hostname, place.port
@@ -60,13 +60,13 @@ def _check_answer(address: str) -> None:
     except OSError as error:
         raise IsoscopeError(f"No Ray cluster answers at {address} ({error}); `ray start --head` starts one.") from error
     if answer[3:4] != b"\x04":  # a server of HTTP/2 begins with its settings, frame type 4
-        raise IsoscopeError(f"What answers at {address} is not Ray; give the address that `ray start --head` printed.")
+        raise IsoscopeError(f"The server at {address} is not Ray; give the address that `ray start --head` printed.")
 
 
 def _safe_job(address: str | None) -> dict[str, Any]:
-    """Options for a job whose workers look for modules in neither the driver's current folder nor their own."""
-    # The workers of a cluster that is started here inherit the variable. Those of another get it as a runtime environment, with which Ray
-    # starts them through a shell that divides the path of Python at its spaces.
+    """Options for a job whose workers search neither the driver's current folder nor their own for modules."""
+    # Workers of a cluster that is started here inherit the variable. Workers of another cluster get it in a runtime environment, but
+    # only those: with a runtime environment Ray starts workers through a shell, which splits the path of Python at its spaces.
     environment = {"env_vars": {SAFE_PATH: "1"}} if address else None
     if address and address.startswith("ray://"):
         return {"runtime_env": environment}  # its driver runs on the head, in the head's own folder
@@ -81,5 +81,5 @@ def _safe_job(address: str | None) -> dict[str, Any]:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what Ray said."""
+    """The first line of an error from Ray."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

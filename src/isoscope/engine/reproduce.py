@@ -13,13 +13,12 @@ import pandas as pd
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.group import one_checkpoint
 from isoscope.core.paper import CHOICES, Experiment, Paper, PaperFigure
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS
 from isoscope.engine.executor import Engine
 from isoscope.engine.progress import Progress
-from isoscope.engine.requested import on_request
 from isoscope.engine.results import Results
 from isoscope.papers import papers
-from isoscope.store.manifest import key_of, manifest_of
+from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
 
 MODELS_FOLDER = ".cache/models"
@@ -73,9 +72,11 @@ class Reproduction:
         results = Results(self.run)
         named = dict.fromkeys(name for figure in self.figures for name in figure.also)
         named |= dict.fromkeys(self.paper.also if len(self.figures) == len(self.paper.figures) else ())
-        rows, points = on_request(results, list(named), self.progress)
-        table = concat_tables([results.table(policy="every"), rows], TABLE_COLUMNS)
-        series = concat_tables([results.series(), points], SERIES_COLUMNS)
+        rows, points = results.cached_tables(list(named), self.progress)
+        table, series = (
+            concat_tables([results.table(policy="every"), rows], TABLE_COLUMNS),
+            concat_tables([results.series(), points], SERIES_COLUMNS),
+        )
         return table.drop_duplicates(ignore_index=True), series.drop_duplicates(ignore_index=True)
 
 
@@ -190,7 +191,7 @@ class Work:
 
     def suites(self, parts: list[Part]) -> list[Absent]:
         """Suites of one experiment in one sweep, which measures them side by side."""
-        from isoscope.engine.sweep import sweep_all
+        from isoscope.engine.sweep import sweep_with_faults
 
         problems = []
         for experiment in dict.fromkeys(part.experiment.name for part in parts):
@@ -202,14 +203,14 @@ class Work:
                 options = self._options(one)
                 own_count = options.pop("processes", None)
                 engine = self.asked.engine
-                _, faults = sweep_all(
+                _, faults = sweep_with_faults(
                     [part.what for part in own],
                     data_of(one, self.asked),
                     self.run,
                     steps=steps[0],
                     seeds=steps[1],
                     delete=self.asked.models == "paper",
-                    engine=engine if engine.processes or engine.far else replace(engine, processes=own_count),
+                    engine=engine if engine.processes or engine.is_remote else replace(engine, processes=own_count),
                     column=None,
                     quiet=self.progress.quiet,
                     **options,
@@ -230,11 +231,11 @@ class Work:
 
     @property
     def _side_by_side(self) -> bool:
-        return self.asked.engine.far or (self.asked.engine.processes or 1) > 1
+        return self.asked.engine.is_remote or (self.asked.engine.processes or 1) > 1
 
     def _together(self, parts: list[Part]) -> list[Absent]:
         from isoscope.engine.measure import measure
-        from isoscope.engine.spread import UnfinishedError
+        from isoscope.engine.measurement import UnfinishedError
         from isoscope.models.reference import resolve
 
         options = self._options(parts[0].experiment)
@@ -254,8 +255,7 @@ class Work:
         try:
             problems += self._tried(there[0], act, but=UnfinishedError) if there else []
         except UnfinishedError as error:
-            reasons = {one.spec: one.reason for one in error.failures}
-            problems += [self._absent(part, reasons[part.what]) for part in there if part.what in reasons]
+            problems += [self._absent(part, error.reasons[part.what]) for part in there if part.what in error.reasons]
         return problems
 
     def block(self, parts: list[Part]) -> list[Absent]:
@@ -274,10 +274,9 @@ class Work:
         from isoscope.lab.null import DIMENSIONS, tables
 
         identity = {"experiment": "isotropic", "version": 1, "n": 4096, "d": list(DIMENSIONS), "shard": [0, 1]}
-        key, run = key_of(identity), Run(self.run)
-        if run.cell(key) is None:
-            rows, series = tables(DIMENSIONS, 4096)
-            run.write(key, manifest_of(identity, {"model": "isotropic"}, {}, "rows"), rows, series, None)
+        run = Run(self.run)
+        if run.cell(key_of(identity)) is None:
+            run.write_cell(identity, {"model": "isotropic"}, {}, *tables(DIMENSIONS, 4096))
         return []
 
     def _options(self, experiment: Experiment) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Finished runs as tables. Nothing here needs torch."""
+"""A finished run as tables. Nothing here needs torch."""
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +10,27 @@ import pandas as pd
 import pyarrow as pa
 
 from isoscope.core.errors import IsoscopeError, nearest
+from isoscope.core.group import first_seed
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables
-from isoscope.engine.rows import is_block, tables, unasked
+from isoscope.core.version import __version__
+from isoscope.engine.progress import Progress
+from isoscope.engine.rows import default_metrics, is_block, tables
 from isoscope.metrics import curves, metrics, profiles, registry
 from isoscope.statistics.association import OUTCOME, PREDICTORS, associations
 from isoscope.statistics.clouds import Clouds
-from isoscope.statistics.kept import Statistics, layout_of, merged
+from isoscope.statistics.kept import Statistics
 from isoscope.statistics.profile import Profile
-from isoscope.store.cell import Cell, as_arrow, framed, packed
-from isoscope.store.manifest import key_of, manifest_of
+from isoscope.store.cell import Cell, arrow_table, join_frames
+from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
 
 EVERY = "every"
 """The policy that stands for all policies of a run."""
+CACHE = "requested"
+"""The folder within a run where tables that were computed on request are kept. It is a run of its own, which no table reads."""
+
+Tables = tuple[pd.DataFrame, pd.DataFrame]
+"""Rows and series."""
 
 
 class Results:
@@ -39,115 +47,82 @@ class Results:
             metric: one metric or several; by default all of them, except those that take seconds (`on_request`).
             policy: which tokens count: `all`, `no-special`, `body` or a part that was split off; `every` gives the rows of all policies.
         """
+        cells = self.run.cells()
+        if metric is None:
+            frame = join_frames([part for cell in cells for part in _rows_with(cell, default_metrics())], TABLE_COLUMNS)
+            return _select_policy(frame, policy)
         wanted = [metric] if isinstance(metric, str) else metric
         known = [entry.name for entry in [*metrics(), *profiles()]]
-        found = {str(name) for cell in self.run.cells() if is_experiment(cell) for name in cell.rows()["metric"].unique()}
-        for name in wanted or []:
-            if name not in known and name not in found:
-                raise IsoscopeError(f"There is no metric called {name!r}{nearest(name, known) or '; see `isoscope list metrics`.'}")
-        computed = [name for name in wanted if name in known] if wanted is not None else unasked()
-        frame = framed([self._arrow_rows(cell, computed, strict=wanted is not None) for cell in self.run.cells()], TABLE_COLUMNS)
-        if wanted is not None:
-            frame = frame[frame["metric"].isin(wanted)]
-        if policy != EVERY:
-            policies = sorted(frame["policy"].unique())
-            if policies and policy not in policies:
-                there = f"{', '.join(policies)} and {EVERY}{nearest(policy, policies) or '.'}"
-                raise IsoscopeError(f"The policy {policy!r} is not in this run; it has {there}")
-            frame = frame[frame["policy"] == policy]
-        return frame.reset_index(drop=True)
-
-    def _arrow_rows(self, cell: Cell, names: list[str], *, strict: bool) -> pa.Table:
-        """The rows of a cell; they become a frame by themselves only where some are to be added."""
-        rows = cell.arrow_rows()
-        there = set(rows["metric"].unique().to_pylist())
-        if all(name in there for name in names) or not (strict or self._may_add(cell, [name for name in names if name not in there])):
-            return rows
-        return as_arrow(self._rows(cell, names, strict=strict), TABLE_COLUMNS)
-
-    def _may_add(self, cell: Cell, absent: list[str]) -> bool:
-        return cell.has_statistics and any(name not in cell.manifest.get("tried", []) for name in absent)
-
-    def _rows(self, cell: Cell, names: list[str], *, strict: bool) -> pd.DataFrame:
-        rows = cell.rows()
-        absent = [name for name in names if name not in set(rows["metric"])]
-        if not absent or not cell.has_statistics:
-            if absent and strict and not is_experiment(cell) and not cell.has_statistics:
-                raise IsoscopeError(
-                    f"{absent[0]} was not computed for {rows['model'].iloc[0]}, and the run kept only rows; measure again with --keep all."
-                )
-            return rows
-        manifest = cell.manifest
-        untried = [name for name in absent if name not in manifest.get("tried", [])]
-        sites = cell.statistics() if untried else {}
-        able = readable(untried, sites)
-        if not able:
-            return rows
-        more, _ = tables(sites, manifest["columns"], manifest["spec"], names=able, layers=manifest["identity"].get("layers", "all"))
-        return concat_tables([rows, more], TABLE_COLUMNS)
+        of_experiments = {str(name) for cell in cells if cell.is_experiment for name in cell.rows()["metric"].unique()}
+        _check_names("metric", wanted, known, of_experiments, "see `isoscope list metrics`")
+        computed = [name for name in wanted if name in known]
+        frame = join_frames([part for cell in cells for part in _rows_with(cell, computed, strict=True)], TABLE_COLUMNS)
+        return _select_policy(frame[frame["metric"].isin(wanted)], policy)
 
     def series(self, name: str | list[str] | None = None) -> pd.DataFrame:
-        """What is not one number: spectra, histograms, shares of dimensions; those on request only where they are named."""
+        """Spectra, histograms, shares of dimensions: everything that is not one number. Series on request only if they are named."""
+        cells = self.run.cells()
+        if name is None:
+            return join_frames([cell.arrow_series() for cell in cells], SERIES_COLUMNS)
         wanted = [name] if isinstance(name, str) else name
-        if wanted is None:
-            return framed([cell.arrow_series() for cell in self.run.cells()], SERIES_COLUMNS)
         known = [entry.name for entry in curves()]
-        found = {str(name) for cell in self.run.cells() if is_experiment(cell) for name in cell.series()["name"].unique()}
-        for one in wanted:
-            if one not in known and one not in found:
-                raise IsoscopeError(f"There is no series called {one!r}{nearest(one, known) or '; there are ' + ', '.join(known) + '.'}")
-        return concat_tables([self._curves(cell, wanted) for cell in self.run.cells()], SERIES_COLUMNS)
+        of_experiments = {str(name) for cell in cells if cell.is_experiment for name in cell.series()["name"].unique()}
+        _check_names("series", wanted, known, of_experiments, f"there are {', '.join(known)}")
+        parts = []
+        for cell in cells:
+            stored = cell.series()
+            parts.append(stored[stored["name"].isin(wanted)])
+            if missing := _find_missing(cell, [name for name in wanted if name in known], set(stored["name"]), strict=True):
+                parts.append(compute_tables(cell, cell.statistics(), missing)[1])
+        return concat_tables(parts, SERIES_COLUMNS)
 
-    def _curves(self, cell: Cell, wanted: list[str]) -> pd.DataFrame:
-        """The series of a cell that are wanted, computed where they are not there."""
-        stored = cell.series()
-        known = {entry.name for entry in curves()}
-        absent = [name for name in wanted if name in known and name not in set(stored["name"])]
-        stored = stored[stored["name"].isin(wanted)]
-        if not absent or is_experiment(cell):
-            return stored
-        if not cell.has_statistics:
-            raise IsoscopeError(f"{absent[0]} was not computed, and the run kept only rows; measure again with --keep all.")
-        manifest = cell.manifest
-        return concat_tables([stored, tables(cell.statistics(), manifest["columns"], manifest["spec"], names=absent)[1]], SERIES_COLUMNS)
+    def cached_tables(self, names: list[str], progress: Progress) -> Tables:
+        """Rows and series of metrics and series that take seconds, for one checkpoint per model. The run remembers what was computed."""
+        cells = [cell for cell in self._main_cells() if cell.has_statistics] if names else []
+        parts = [_read_or_compute(cell, names, self.run.within(CACHE), progress) for cell in cells]
+        return concat_tables([rows for rows, _ in parts], TABLE_COLUMNS), concat_tables([series for _, series in parts], SERIES_COLUMNS)
+
+    def _main_cells(self) -> list[Cell]:
+        """The measured cells; of each training only the last step of its first seed, the checkpoint that figures show."""
+        cells = [cell for cell in self.run.cells() if not cell.is_experiment]
+        columns = [cell.manifest["columns"] for cell in cells]
+        places = pd.DataFrame({name: [own.get(name) for own in columns] for name in ("model", "step", "seed")})
+        places = places.astype({"model": "string", "step": "Int64", "seed": "Int64"})
+        of_training = first_seed(places[places["step"].notna()])
+        last = of_training[of_training["step"].eq(of_training.groupby("model")["step"].transform("max"))]
+        return [cell for i, cell in enumerate(cells) if columns[i].get("step") is None or i in last.index]
 
     def associations(self, policy: str = "all") -> pd.DataFrame:
-        """Whether drift and cosine go together over each model's layers: as published, by a valid test, and pooled by group."""
+        """Whether drift and cosine rise and fall together over each model's layers: as published, by a valid test, and pooled by group."""
         return associations(self.table([OUTCOME, *PREDICTORS], policy))
 
     def statistics(self, model: str | None = None, step: int | None = None, seed: int | None = None) -> Statistics:
-        """The stored statistics of one model by site; `model`, and of a suite `step` and `seed`, may be left out where there is one."""
-        measured = [(cell, cell.manifest["columns"]) for cell in self.run.cells() if not is_experiment(cell)]
+        """The stored statistics of one model by site. `model`, and `step` and `seed` of a suite, may be left out if there is only one."""
+        cells = self._find_cells(model, {"step": step, "seed": seed})
+        if len(cells) > 1:
+            name = cells[0].manifest["columns"]["model"]
+            raise IsoscopeError(f"The run holds {len(cells)} checkpoints of {name}; name the step and the seed of one.")
+        if not cells[0].has_statistics:
+            raise IsoscopeError("The run kept only rows; measure again with --keep sums or all.")
+        return cells[0].statistics()
+
+    def _find_cells(self, model: str | None, place: dict[str, int | None]) -> list[Cell]:
+        """The measured cells of a model at a step and seed, at least one."""
+        measured = [(cell, cell.manifest["columns"]) for cell in self.run.cells() if not cell.is_experiment]
         names = list(dict.fromkeys(str(columns["model"]) for _, columns in measured))
         if model is None and len(names) > 1:
             raise IsoscopeError(f"The run holds several models; name one of {', '.join(names)}.")
         if model is not None and model not in names:
             raise IsoscopeError(f"The run does not hold {model!r}{nearest(model, names) or '; it holds ' + ', '.join(names) + '.'}")
-        asked = {"step": step, "seed": seed} | ({"model": model} if model is not None else {})
-        asked = {name: value for name, value in asked.items() if value is not None}
-        chosen = [cell for cell, columns in measured if all(columns.get(name) == value for name, value in asked.items())]
-        if not chosen:
-            raise IsoscopeError(f"The run does not hold {' and '.join(f'{name} {value}' for name, value in asked.items())}.")
-        if len(chosen) > 1:
-            raise IsoscopeError(f"The run holds {len(chosen)} checkpoints of {model or names[0]}; name the step and the seed of one.")
-        if not chosen[0].has_statistics:
-            raise IsoscopeError("The run kept only rows; measure again with --keep sums or all.")
-        return chosen[0].statistics()
+        wanted = {name: value for name, value in (place | {"model": model}).items() if value is not None}
+        cells = [cell for cell, columns in measured if all(columns.get(name) == value for name, value in wanted.items())]
+        if not cells:
+            raise IsoscopeError(f"The run does not hold {' and '.join(f'{name} {value}' for name, value in wanted.items())}.")
+        return cells
 
     def manifests(self) -> list[dict[str, Any]]:
         """How each cell was made."""
         return [cell.manifest for cell in self.run.cells()]
-
-
-def readable(names: list[str], sites: Statistics) -> list[str]:
-    """Those of these metrics that some cloud kept enough for; of profiles, the cloud of some block."""
-    clouds = Clouds(sites)
-    found = set()
-    for site in sites:
-        able = [name for name in names if name not in found and (is_block(site) or not isinstance(registry[name], Profile))]
-        for _, cloud in clouds.of(site, "all") if able else ():
-            found |= {name for name in able if registry[name].available(cloud)}
-    return [name for name in names if name in found]
 
 
 def open(path: str | Path) -> Results:
@@ -155,81 +130,87 @@ def open(path: str | Path) -> Results:
     return Results(path)
 
 
-def merge(runs: list[str | Path], out: str | Path) -> Results:
-    """Merge the shards of runs into the cells of one pass; cells of different models or data stay side by side.
-
-    Shards of the same cell must all be there, each once; a shard that two runs hold is the same and counts once.
-    """
-    cells: dict[str, Cell] = {}
-    for run in runs:
-        for cell in Run.existing(run).cells():
-            cells.setdefault(cell.manifest["key"], cell)
-    whole: dict[str, list[Cell]] = {}
-    for cell in cells.values():
-        whole.setdefault(key_of(cell.manifest["identity"] | {"shard": [0, 1]}), []).append(cell)
-    target = Run(out)
-    for key, parts in whole.items():
-        lone = "shard" not in parts[0].manifest["identity"] or (len(parts) == 1 and parts[0].manifest["key"] == key)
-        if is_experiment(parts[0]) or lone:
-            target.adopt(parts[0])  # there is nothing to merge it with
-        elif target.cell(key) is None:
-            merge_shards(target, key, sorted(parts, key=lambda cell: tuple(cell.manifest["identity"]["shard"])))
-    return Results(out)
+def _check_names(kind: str, wanted: list[str], known: list[str], of_experiments: set[str], hint: str) -> None:
+    """Refuse the first name that no metric or series has, and no experiment in the run."""
+    for name in wanted:
+        if name not in known and name not in of_experiments:
+            raise IsoscopeError(f"There is no {kind} called {name!r}{nearest(name, known) or f'; {hint}.'}")
 
 
-def is_experiment(cell: Cell) -> bool:
-    """Whether a cell is of the laboratory: it has numbers and curves of its own, and no statistics that others could be made from."""
-    return "experiment" in cell.manifest["identity"]
+def _select_policy(frame: pd.DataFrame, policy: str) -> pd.DataFrame:
+    """The rows of one policy, or all of them."""
+    if policy != EVERY:
+        policies = sorted(frame["policy"].unique())
+        if policies and policy not in policies:
+            there = f"{', '.join(policies)} and {EVERY}{nearest(policy, policies) or '.'}"
+            raise IsoscopeError(f"The policy {policy!r} is not in this run; it has {there}")
+        frame = frame[frame["policy"] == policy]
+    return frame.reset_index(drop=True)
 
 
-def _counted(cell: Cell, what: str) -> int:
-    """How many documents or tokens a cell says that it measured."""
-    found = cell.manifest["spec"].get(what)
-    if type(found) is not int:
-        raise IsoscopeError(f"The manifest of {cell.folder} does not say how many {what} it measured; delete {cell.folder} and run again.")
-    return found
+def _rows_with(cell: Cell, names: list[str], *, strict: bool = False) -> list[pa.Table]:
+    """The rows of a cell, and those of metrics of these names that are computed now."""
+    rows = cell.arrow_rows()
+    missing = _find_missing(cell, names, set(rows["metric"].unique().to_pylist()), strict=strict)
+    more = compute_tables(cell, cell.statistics(), missing)[0] if missing else None
+    # Thousands of cells become one frame much faster as Arrow tables, so only what is computed here was ever a frame.
+    return [rows] if more is None or more.empty else [rows, arrow_table(more, TABLE_COLUMNS)]
 
 
-def merge_shards(target: Run, key: str, parts: list[Cell], *, keep: str | None = None) -> None:
-    """Merge the shards of one cell, in their order, into the cell of one pass; it keeps as much as they did unless told otherwise."""
-    manifests = [cell.manifest for cell in parts]
-    first = manifests[0]
-    shards = [tuple(manifest["identity"]["shard"]) for manifest in manifests]
-    k = shards[0][1]
-    name = first["columns"]["model"]
-    if any(shard[1] != k for shard in shards):
-        raise IsoscopeError(
-            f"The shards of {name} are of different divisions ({', '.join(f'{i + 1}/{of}' for i, of in shards)}); merge one."
-        )
-    absent = sorted(set(range(k)) - {i for i, _ in shards})
-    if absent:
-        raise IsoscopeError(f"Of {name} the shards {', '.join(f'{i + 1}/{k}' for i in absent)} are missing; measure them first.")
-    for cell in parts:
-        if not cell.has_statistics:
-            raise IsoscopeError(f"A shard of {name} kept only rows, which cannot be merged; measure it again with --keep sums or all.")
-    target.prepare()
-    sites = parts[0].statistics()
-    for cell in parts[1:]:
-        for site, statistics in cell.statistics().items():
-            if site in sites and layout_of(sites[site]) != layout_of(statistics):
-                raise IsoscopeError(
-                    f"The shards of {name} are not of one model: {site.label} has other widths, heads or slices in {cell.folder} "
-                    f"than in {parts[0].folder}; measure one of them again."
-                )
-            sites[site] = merged(sites[site], statistics) if site in sites else statistics
-    sites = dict(sorted(sites.items(), key=lambda pair: pair[0].order))
-    spec = first["spec"] | {
-        "documents": sum(_counted(cell, "documents") for cell in parts),
-        "tokens": sum(_counted(cell, "tokens") for cell in parts),
-        "shard": "1/1",
-        "cell": key,
-    }
-    keep = keep or ("sums" if any(manifest["keep"] == "sums" for manifest in manifests) else "all")
-    rows, series = tables(sites, first["columns"], spec, layers=first["identity"].get("layers", "all"))
-    identity, keys = first["identity"] | {"shard": [0, 1]}, [manifest["key"] for manifest in manifests]
-    cost = {
-        "seconds": round(sum(one.get("seconds", 0.0) for one in manifests), 1),
-        "memory": max(one.get("memory", 0) for one in manifests),
-    }
-    manifest = manifest_of(identity, first["columns"], spec, keep, tried=unasked(), merged=keys, **cost)
-    target.write(key, manifest, rows, series, None if keep == "rows" else partial(packed, sites, sample=keep == "all"))
+def _find_missing(cell: Cell, names: list[str], stored: set[str], *, strict: bool) -> list[str]:
+    """The names that a cell does not hold and that its statistics may give. If it has no statistics, `strict` makes that an error."""
+    missing = [name for name in names if name not in stored]
+    if not missing or cell.is_experiment:
+        return []
+    if cell.has_statistics:
+        # A metric that was tried when the cell was written, and gave no row, gives none now.
+        return [name for name in missing if name not in cell.manifest.get("tried", [])]
+    if strict:
+        model = cell.manifest["columns"]["model"]
+        raise IsoscopeError(f"{missing[0]} was not computed for {model}, and the run kept only rows; measure again with --keep all.")
+    return []
+
+
+def compute_tables(cell: Cell, sites: Statistics, names: list[str], step: Callable[[], None] = lambda: None) -> Tables:
+    """Rows and series of these names from a cell's statistics, in one go; `step` is called after each site."""
+    manifest = cell.manifest
+    of_series = [name for name in names if name in {curve.name for curve in curves()}]
+    wanted = of_series + computable_metrics([name for name in names if name not in of_series], sites)
+    layers = manifest["identity"].get("layers", "all")
+    return tables(sites if wanted else {}, manifest["columns"], manifest["spec"], names=wanted, layers=layers, progress=step)
+
+
+def computable_metrics(names: list[str], sites: Statistics) -> list[str]:
+    """The metrics of these names for which some site kept enough; a profile needs the site of a block."""
+    clouds = Clouds(sites)
+    computable: set[str] = set()
+    for site in sites:
+        unsure = [name for name in names if name not in computable and (is_block(site) or not isinstance(registry[name], Profile))]
+        for _, cloud in clouds.of(site, "all") if unsure else ():
+            computable |= {name for name in unsure if registry[name].available(cloud)}
+    return [name for name in names if name in computable]
+
+
+def _read_or_compute(cell: Cell, names: list[str], cache: Run, progress: Progress) -> Tables:
+    """Rows and series of these names: from the cell, from the cache, or computed and written to the cache."""
+    rows, series, manifest = cell.rows(), cell.series(), cell.manifest
+    stored = {*rows["metric"], *series["name"], *manifest.get("tried", [])}
+    rows, series = rows[rows["metric"].isin(names)], series[series["name"].isin(names)]
+    missing = sorted(name for name in names if name not in stored)
+    if not missing:
+        return rows, series
+    # The time at which the cell was made is part of the identity: a cell that was replaced has the same key and may have other numbers.
+    identity = {"requested": missing, "cell": manifest["key"], "made": manifest.get("created"), "isoscope": __version__}
+    cached = cache.cell(key_of(identity))
+    if cached is not None:
+        more = cached.rows(), cached.series()
+    else:
+        model, sites = manifest["columns"]["model"], cell.statistics()
+        progress.note(f"{model}: {', '.join(missing)} on request")
+        with progress.bar(f"{model}: on request", len(sites), "sites") as bar:
+            more = compute_tables(cell, sites, missing, bar.advance)
+        try:
+            cache.write_cell(identity, manifest["columns"], {}, *more)
+        except IsoscopeError:  # a run that cannot be written to can still be read
+            progress.note(f"Cannot write to {cache.path}: the next call computes this again.")
+    return concat_tables([rows, more[0]], TABLE_COLUMNS), concat_tables([series, more[1]], SERIES_COLUMNS)

@@ -25,7 +25,7 @@ from isoscope.statistics.profile import Level, Profile, shared_documents
 from isoscope.statistics.site_statistics import SiteStatistics
 
 
-def unasked() -> list[str]:
+def default_metrics() -> list[str]:
     """The names of the metrics and profiles that are computed without being named."""
     entries: list[Metric | Profile] = [*metrics(), *profiles()]
     return [entry.name for entry in entries if not entry.on_request]

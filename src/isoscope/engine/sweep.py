@@ -1,4 +1,4 @@
-"""Measure the checkpoints of trainings, one after the other, and say what is wrong with them."""
+"""Measure the checkpoints of trainings and report their faults."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from isoscope.core.errors import IsoscopeError, IsoscopeWarning
 from isoscope.core.extras import missing_extras_as_user_errors
 from isoscope.core.names import Name, list_names
 from isoscope.core.study import studies
-from isoscope.engine.course import Course
+from isoscope.engine.checkpoints import Sweep
 from isoscope.engine.executor import Engine
-from isoscope.engine.measure import Given
+from isoscope.engine.named_sources import Sources
 from isoscope.engine.options import options_from
 from isoscope.engine.progress import Progress
 from isoscope.engine.results import Results
-from isoscope.models.suite import Suite, open_suites
+from isoscope.models.suite import open_suites
 from isoscope.store.run import Run
 
 TAPS = ("hidden", "attention")
-"""What a sweep taps unless told otherwise: how queries and keys move is most of what a training shows."""
+"""The default taps of a sweep: most of what a training shows is how queries and keys move."""
 
 
 @missing_extras_as_user_errors("Measuring checkpoints")
@@ -40,29 +40,29 @@ def sweep(
     quiet: bool = False,
     **options: Any,
 ) -> Results:
-    """Measure every checkpoint of one or more trainings and keep it in a run; what is wrong with a suite is warned of at the end.
+    """Measure every checkpoint of one or more trainings and keep it in a run. At the end, faults of the suites become warnings.
 
     Args:
         suites: folders of checkpoints, patterns of paths, hub repositories or hub revisions with `{step}` (and `{seed}`), or
             `embedded`.
-        data: as `isoscope.measure` takes it.
-        out: the run's folder. What it already holds is neither computed nor downloaded again.
+        data: as for `isoscope.measure`.
+        out: the run's folder. Checkpoints that it already holds are neither computed nor downloaded again.
         steps: which steps, as they stand in the names: `0,20,40-200:20` or `1-512:x2`; by default all that are listed.
-        seeds: which seeds, likewise.
-        delete: take a checkpoint that this sweep downloaded out of the hub's cache once it is measured.
-        processes: how many checkpoints are measured side by side; by default as many as cores and memory allow where there are enough
+        seeds: which seeds, in the same form.
+        delete: remove each checkpoint that this sweep downloaded from the hub's cache once it is measured.
+        processes: how many checkpoints to measure in parallel; by default as many as cores and memory allow, if there are enough
             checkpoints and no accelerator.
-        engine: `local`, processes of this machine, or `ray`, a cluster.
-        address: of a Ray cluster that is there already; by default one is started here.
+        engine: `local` for processes of this machine, or `ray` for a cluster.
+        address: address of an existing Ray cluster; by default a local one is started.
         column: the field of a .jsonl or .parquet that holds the text.
         quiet: show no progress.
-        options: as `isoscope.measure` takes them; `taps` is hidden and attention.
+        options: as for `isoscope.measure`, except that `taps` is hidden and attention.
 
     Returns:
-        The run, open. Its `audit.json` holds what was found wrong.
+        The run, open. Its `audit.json` holds the faults.
     """
     asked = Engine(engine, address, processes)
-    results, faults = sweep_all(
+    results, faults = sweep_with_faults(
         suites, data, out, steps=steps, seeds=seeds, delete=delete, engine=asked, column=column, quiet=quiet, **options
     )
     for fault in faults:
@@ -70,26 +70,27 @@ def sweep(
     return results
 
 
-def sweep_all(suites: Name | Iterable[Name], data: Name | Iterable[Name], out: str | Path, **asked: Any) -> tuple[Results, list[str]]:
-    """The run, and what is wrong with its suites, one sentence each; `asked` as `sweep` takes it, with the engine in one piece."""
-    course, found = _course(suites, data, out, **asked)
-    course.go(found)
-    faults = course.judge(found)
-    if not course.measured:
-        raise IsoscopeError(f"No checkpoint could be measured: {course.problems[0]}")
+def sweep_with_faults(
+    suites: Name | Iterable[Name], data: Name | Iterable[Name], out: str | Path, **asked: Any
+) -> tuple[Results, list[str]]:
+    """Sweep, and return the run and the faults of its suites, one sentence each; `asked` are options of `sweep`, and an `Engine`."""
+    planned = _plan_sweep(suites, data, out, **asked)
+    planned.measure()
+    faults = planned.find_faults()
+    if not planned.measured:
+        raise IsoscopeError(f"No checkpoint could be measured: {planned.problems[0]}")
     for study in studies:
         if study.derive is not None:
-            study.derive(course.run.path)
+            study.derive(planned.run.path)
     return Results(out), faults
 
 
-def sweep_lines(suites: Name | Iterable[Name], data: Name | Iterable[Name], out: str | Path, **asked: Any) -> list[str]:
-    """The plan of a sweep in lines: what of each suite is measured and what is left; nothing is loaded, downloaded or written."""
-    course, found = _course(suites, data, out, **asked)
-    return course.lines(found)
+def describe_sweep(suites: Name | Iterable[Name], data: Name | Iterable[Name], out: str | Path, **asked: Any) -> list[str]:
+    """The plan of a sweep in lines: which checkpoints are measured and which are left. Nothing is loaded, downloaded or written."""
+    return _plan_sweep(suites, data, out, **asked).describe()
 
 
-def _course(
+def _plan_sweep(
     suites: Name | Iterable[Name],
     data: Name | Iterable[Name],
     out: str | Path,
@@ -101,15 +102,14 @@ def _course(
     column: str | None,
     quiet: bool,
     **options: Any,
-) -> tuple[Course, list[Suite]]:
-    """The way through the suites, and the suites."""
+) -> Sweep:
     chosen = options_from({"taps": TAPS} | options)
     if chosen.channels is not None:
         raise IsoscopeError("channels belongs to a torch.nn.Module; models by name bring their own.")
-    found = open_suites(list_names(suites), steps, seeds)
-    given = Given(list_names(data), column, [suite.name for suite in found])
-    engine.check(given.specs)
-    return Course(Run(out), chosen, given, delete=delete, progress=Progress(quiet=quiet), engine=engine), found
+    opened = open_suites(list_names(suites), steps, seeds)
+    sources = Sources(list_names(data), column, [suite.name for suite in opened])
+    engine.check_data(sources.specs)
+    return Sweep(opened, Run(out), chosen, sources, delete=delete, progress=Progress(quiet=quiet), engine=engine)
 
 
 def audit(
@@ -122,8 +122,8 @@ def audit(
     quiet: bool = False,
     **options: Any,
 ) -> list[str]:
-    """Load every checkpoint and measure none: what is wrong with the suites, one sentence each."""
-    found = open_suites(list_names(suites), steps, seeds)
-    course = Course(Run(out), options_from(options), None, delete=delete, progress=Progress(quiet=quiet))
-    course.go(found)
-    return course.judge(found)
+    """Load every checkpoint and measure none; return the faults of the suites, one sentence each."""
+    opened = open_suites(list_names(suites), steps, seeds)
+    planned = Sweep(opened, Run(out), options_from(options), None, delete=delete, progress=Progress(quiet=quiet))
+    planned.measure()
+    return planned.find_faults()

@@ -24,7 +24,7 @@ from isoscope.core.student import margin
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.lab.networks import INITS, NORMS, Plain, Sizes, Subject, parse_variant
 from isoscope.lab.sight import look
-from isoscope.store.manifest import key_of, manifest_of
+from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
 
 GRID = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0)
@@ -163,7 +163,7 @@ def carry_out(run: Run, thing: Thing, trial: Trial, step: Callable[[], None] = l
     spec = {"data": f"{s.batch} sequences of {s.length} embeddings", "draws": trial.draws, "cell": key, **thing.identity(), **asdict(s)}
     rows = tidy(_numbers(series, columns, spec, n, subject.width), TABLE_COLUMNS)
     spec["seconds"] = round(time.monotonic() - started, 1)
-    run.write(key, manifest_of(identity, columns, spec, "rows"), rows, series, None)
+    run.write_cell(identity, columns, spec, rows, series)
     return True
 
 
@@ -291,5 +291,4 @@ def keep_trained(run: Run, table: pd.DataFrame, called: str) -> None:
     for (model, revision), own in rows.groupby(["model", "revision"], sort=False):
         identity = {"experiment": TRAINED, "model": model, "revision": revision, "norms": own["value"].tolist(), "shard": [0, 1]}
         kept = own.assign(kind=KIND, family=KIND, metric=TRAINED).astype(TABLE_COLUMNS)
-        manifest = manifest_of(identity, {"model": model, "revision": revision}, {}, "rows")
-        run.write(key_of(identity), manifest, kept, tidy([], SERIES_COLUMNS), None)
+        run.write_cell(identity, {"model": model, "revision": revision}, {}, kept)

@@ -53,7 +53,7 @@ def state_of(runs: Iterable[str]) -> str:
     """A name for what runs hold by now: it changes with every cell that is finished or replaced."""
     known = []
     for run in runs:
-        cells = Run(run).looks()
+        cells = Run(run).manifest_stamps()
         if not cells:
             raise IsoscopeError(f"{run} holds no finished cell yet.")
         known += [f"{run} {cells}"]

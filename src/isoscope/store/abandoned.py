@@ -1,4 +1,4 @@
-"""What killed processes left in a run: a whole cell is taken over, and the rest is deleted."""
+"""Leftovers of processes that were killed while they wrote: a whole cell is adopted, everything else is deleted."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import os
 from pathlib import Path
 
 from isoscope.core.bounded import parse_json, read_text
-from isoscope.core.temporary import delete_path, find_abandoned
 from isoscope.store.manifest import MANIFEST, mistake_in, seal_holds
 from isoscope.store.writing import flush, sha256
 
 
 def clear_abandoned(folder: Path) -> None:
-    """Take over or delete what processes were writing into this folder when they were killed."""
+    """Adopt or delete what processes were writing into this folder when they were killed."""
     if folder.is_dir():
         for path, name in find_abandoned(folder):
-            if not _take_over(path, path.with_name(name["name"])):
+            if not _adopt_cell(path, path.with_name(name["name"])):
                 delete_path(path)
 
 
-def _take_over(path: Path, cell: Path) -> bool:
-    """Rename a whole cell to its own name, where there is none of that name; whether that was so."""
+def _adopt_cell(path: Path, cell: Path) -> bool:
+    """Rename a whole cell to its own name, unless there is one of that name; return whether that was done."""
+    # The process was killed just before its last rename. Its cell took minutes or hours, and is as good as any.
     if os.path.lexists(cell) or not is_whole_cell(path, cell.name):
         return False
     for file in (*path.iterdir(), path):
@@ -31,7 +31,7 @@ def _take_over(path: Path, cell: Path) -> bool:
 
 
 def is_whole_cell(folder: Path, key: str) -> bool:
-    """Whether a folder holds all of the cell of this key, as it was written: only the last rename is missing."""
+    """Whether a folder holds a complete cell of this key: the seal of its manifest holds, and so does the hash of each file."""
     try:
         text = read_text(folder / MANIFEST, follow=False)
         manifest = parse_json(text)

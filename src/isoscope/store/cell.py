@@ -1,4 +1,4 @@
-"""One finished cell: rows and series as Parquet, statistics as safetensors, and a manifest that says it is complete."""
+"""One finished cell: rows and series as Parquet, statistics as safetensors, and a manifest, which is written last."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from isoscope.core.site import Site
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.statistics.kept import Statistics, from_state, state_of
 from isoscope.statistics.site_statistics import VERSION
-from isoscope.store.manifest import FORMAT, KEPT, MANIFEST, ROWS, SERIES, STATISTICS, file_name, mistake_in
+from isoscope.store.manifest import FORMAT, KEEP_LEVELS, MANIFEST, ROWS, SERIES, STATISTICS, file_name, mistake_in
 from isoscope.store.states import mistake_in_statistics
 from isoscope.store.tables import mistake_in_table
 from isoscope.store.tensors import TensorFile
 
 T = TypeVar("T")
 GONE = (errno.ENOENT, errno.ESTALE)
-"""What a system answers where a file was deleted, here or on another machine."""
+"""The errors of the system for a file that was deleted, here or on another machine."""
 
 
 def packed(sites: Statistics, *, sample: bool = True) -> Iterator[tuple[str, np.ndarray]]:
@@ -38,13 +38,8 @@ def packed(sites: Statistics, *, sample: bool = True) -> Iterator[tuple[str, np.
             yield f"{site.label}/{name}", array
 
 
-def pack(sites: Statistics, *, sample: bool = True) -> dict[str, np.ndarray]:
-    """The same, all at once."""
-    return dict(packed(sites, sample=sample))
-
-
 def by_label(arrays: dict[str, np.ndarray]) -> dict[str, dict[str, np.ndarray]]:
-    """The state of each site among named arrays."""
+    """The state of each site, from arrays whose names begin with its label."""
     states: dict[str, dict[str, np.ndarray]] = {}
     for name, array in arrays.items():
         label, _, rest = name.partition("/")
@@ -53,41 +48,39 @@ def by_label(arrays: dict[str, np.ndarray]) -> dict[str, dict[str, np.ndarray]]:
 
 
 def unpack(arrays: dict[str, np.ndarray]) -> Statistics:
-    """The inverse of `pack`."""
-    found = {site: from_state(site.kind, state) for label, state in by_label(arrays).items() for site in [Site.parse(label)]}
-    return dict(sorted(found.items(), key=lambda pair: pair[0].order))
+    """Statistics by site from named arrays: the inverse of `packed`."""
+    sites = {site: from_state(site.kind, state) for label, state in by_label(arrays).items() for site in [Site.parse(label)]}
+    return dict(sorted(sites.items(), key=lambda pair: pair[0].order))
 
 
 class RemovedError(IsoscopeError):
-    """A cell was there, and is not any more."""
+    """A cell was deleted while it was being read."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A finished cell. Of its folder only the manifest and the files that the manifest names are ever read."""
+    """A finished cell. Only its manifest and the files that the manifest names are ever read."""
 
     folder: Path
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
-        """What determined the cell, what it was measured on, and the hash of each of its files; read once, and again if it is replaced."""
+        """What determined the cell, what it was measured on, and the hash of each file; read once, and again if the cell is replaced."""
         try:
-            found = read_json(self.folder / MANIFEST, follow=False)
+            manifest = read_json(self.folder / MANIFEST, follow=False)
         except FileNotFoundError as error:
             raise RemovedError(f"{self.folder} was removed while it was being read; run the same command again.") from error
         except (OSError, ValueError) as error:
             raise self.damaged(MANIFEST, getattr(error, "strerror", None) or str(error)) from error
-        if not isinstance(found, dict) or found.get("format") != FORMAT:
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
             raise IsoscopeError(f"{self.folder} was written in another format; delete that folder and run again.")
-        if wrong := mistake_in(found, self.folder.name):
-            raise self.damaged(MANIFEST, wrong)
-        return found
+        if mistake := mistake_in(manifest, self.folder.name):
+            raise self.damaged(MANIFEST, mistake)
+        return manifest
 
     def check(self) -> Cell:
-        """The cell itself, if each of its files is as long as it was written; else a sentence that says what to delete.
-
-        A cell that is a link, or has one in the place of a file, is refused: what it leads to is not of the run.
-        """
+        """Return the cell itself; raise an error if one of its files has another size than the manifest says."""
+        # A link is refused, as the cell or as one of its files: it leads out of the run, and may have been put there by a stranger.
         if self.folder.is_symlink():
             raise IsoscopeError(f"{self.folder} is a link, which is not followed; delete it, or put the cell itself there.")
         self.read_consistently(self._check_sizes)
@@ -98,27 +91,25 @@ class Cell:
             self.path_of(name)
         for name, entry in self.manifest["files"].items():
             try:
-                there = regular_size(self.path_of(name))
+                size = regular_size(self.path_of(name))
             except OSError as error:
                 if error.errno in GONE:
                     raise
                 raise self.damaged(name, error.strerror or str(error)) from error
             written = entry.get("bytes") if isinstance(entry, dict) else None
-            if there != written:
-                raise self.damaged(name, f"{there} bytes, and {written} were written")
+            if size != written:
+                raise self.damaged(name, f"{size} bytes, and {written} were written")
 
     def path_of(self, name: str) -> Path:
-        """Where `rows.parquet`, `series.parquet` or `statistics.safetensors` lies; an error where the manifest does not name it."""
+        """The path of `rows.parquet`, `series.parquet` or `statistics.safetensors`; an error if the manifest does not name it."""
         if name not in self.manifest["files"]:
             raise self.damaged(MANIFEST, f"it does not name {name}")
         return self.folder / file_name(self.manifest, name)
 
     def read_consistently(self, read: Callable[[], T]) -> T:
-        """What `read` makes of the cell's files; it is called again if the cell was replaced meanwhile.
-
-        A writer puts the new manifest in place before it deletes the files that the old one named. So a file that is gone, while the
-        manifest on the disk is still the one that named it, is damage; otherwise the new manifest says what to read.
-        """
+        """Return what `read` makes of the cell's files; call it again if the cell was replaced meanwhile."""
+        # A writer puts the new manifest in place before it deletes the files that the old one named. So if a file is gone while the
+        # manifest on the disk is still the one that named it, the cell is damaged. Otherwise the new manifest says what to read.
         while True:
             manifest = self.manifest
             try:
@@ -132,9 +123,9 @@ class Cell:
                     raise self.damaged(name, error.strerror or str(error)) from error
 
     def _read(self, name: str, read: Callable[[BinaryIO], T]) -> T:
-        """What `read` makes of one file."""
+        """Return what `read` makes of one file."""
 
-        def act() -> T:
+        def open_and_read() -> T:
             try:
                 file = open_regular(self.path_of(name))
             except OSError as error:
@@ -144,21 +135,21 @@ class Cell:
             with file:
                 return read(file)
 
-        return self.read_consistently(act)
+        return self.read_consistently(open_and_read)
 
     def keeps(self, keep: str) -> bool:
-        """Whether it kept `rows`, `sums` or `all`, or more."""
-        return KEPT.index(self.manifest["keep"]) >= KEPT.index(keep)
+        """Whether it kept at least this: `rows`, `sums` or `all`."""
+        return KEEP_LEVELS.index(self.manifest["keep"]) >= KEEP_LEVELS.index(keep)
 
     def damaged(self, name: str, reason: str) -> IsoscopeError:
-        """What to say of a file that is not as it was written."""
+        """The error to raise for a file that is not as it was written."""
         return IsoscopeError(f"{self.folder / name} is damaged ({reason.rstrip('.')}); delete {self.folder} and run again.")
 
     def _parquet(self, name: str, columns: dict[str, str]) -> pd.DataFrame:
-        return framed([self._arrow(name, columns)], columns)
+        return join_frames([self._arrow(name, columns)], columns)
 
     def _arrow(self, name: str, columns: dict[str, str]) -> pa.Table:
-        """A table as Arrow has it: thousands of them are put together before one frame is made."""
+        """A table as an Arrow table: thousands of them are joined much faster than frames."""
 
         def read(raw: BinaryIO) -> pa.Table:
             size = os.fstat(raw.fileno()).st_size
@@ -170,33 +161,38 @@ class Cell:
                 return file.read(list(columns), use_threads=False).select(list(columns)).cast(_schema(tuple(columns.items())))
 
         try:
-            found = self._read(name, read)
-            found.validate(full=True)  # that text is text
+            table = self._read(name, read)
+            table.validate(full=True)  # checks that text is valid UTF-8 too
         except (OSError, ValueError, OverflowError, MemoryError, pa.ArrowException) as error:
             raise self.damaged(name, (str(error).splitlines() or [type(error).__name__])[0].rpartition(": ")[2]) from error
-        if wrong := mistake_in_table(found):
-            raise self.damaged(name, wrong)
-        return found
+        if mistake := mistake_in_table(table):
+            raise self.damaged(name, mistake)
+        return table
 
     def arrow_rows(self) -> pa.Table:
-        """The numbers of the cell, before they are a frame."""
+        """The numbers of the cell as an Arrow table."""
         return self._arrow(ROWS, TABLE_COLUMNS)
 
     def arrow_series(self) -> pa.Table:
-        """What is not one number, before it is a frame."""
+        """The series of the cell as an Arrow table."""
         return self._arrow(SERIES, SERIES_COLUMNS)
 
     def rows(self) -> pd.DataFrame:
-        """The numbers of the cell."""
+        """The numbers of the cell, one row per number."""
         return self._parquet(ROWS, TABLE_COLUMNS)
 
     def series(self) -> pd.DataFrame:
-        """What is not one number."""
+        """The series of the cell, one row per point."""
         return self._parquet(SERIES, SERIES_COLUMNS)
 
     @property
+    def is_experiment(self) -> bool:
+        """Whether the cell is of an experiment, with numbers and curves of its own, and not a measured model."""
+        return "experiment" in self.manifest["identity"]
+
+    @property
     def has_statistics(self) -> bool:
-        """Whether the run kept them."""
+        """Whether the cell kept its statistics."""
         return STATISTICS in self.manifest["files"]
 
     def statistics(self) -> Statistics:
@@ -213,10 +209,10 @@ class Cell:
             )
         try:
             arrays = self._read(STATISTICS, read)
-        except (OSError, ValueError, OverflowError, MemoryError) as error:  # NumPy has limits of its own for a shape
+        except (OSError, ValueError, OverflowError, MemoryError) as error:  # NumPy limits shapes too
             raise self.damaged(STATISTICS, str(error)) from error
-        if wrong := mistake_in_statistics(by_label(arrays)):
-            raise self.damaged(STATISTICS, wrong)
+        if mistake := mistake_in_statistics(by_label(arrays)):
+            raise self.damaged(STATISTICS, mistake)
         return unpack(arrays)
 
 
@@ -226,17 +222,17 @@ def _schema(columns: tuple[tuple[str, str], ...]) -> pa.Schema:
     return pa.schema([(name, kinds[kind]) for name, kind in columns])
 
 
-def framed(tables: list[pa.Table], columns: dict[str, str]) -> pd.DataFrame:
-    """Tables one below the other as one frame with these columns and types."""
+def join_frames(tables: list[pa.Table], columns: dict[str, str]) -> pd.DataFrame:
+    """Arrow tables, one below the other, as one frame with these columns and types."""
     if not tables:
         return tidy([], columns)
     types = {pa.int64(): pd.Int64Dtype(), pa.large_string(): pd.StringDtype()}
-    # In one piece: texts in as many pieces as there are cells cost a look at every piece whenever rows are chosen.
-    whole = pa.concat_tables(tables).replace_schema_metadata(None).combine_chunks()
-    found: pd.DataFrame = whole.to_pandas(types_mapper=types.get)
-    return found.astype(columns)
+    # Combined into one chunk: with a chunk of text per cell, every choice of rows would look at each of thousands of chunks.
+    joined = pa.concat_tables(tables).replace_schema_metadata(None).combine_chunks()
+    frame: pd.DataFrame = joined.to_pandas(types_mapper=types.get)
+    return frame.astype(columns)
 
 
-def as_arrow(frame: pd.DataFrame, columns: dict[str, str]) -> pa.Table:
-    """A frame as a table that goes with those of cells."""
+def arrow_table(frame: pd.DataFrame, columns: dict[str, str]) -> pa.Table:
+    """A frame as an Arrow table with the types of the tables in cells."""
     return pa.Table.from_pandas(frame[list(columns)], preserve_index=False).cast(_schema(tuple(columns.items())))

@@ -1,4 +1,4 @@
-"""The manifest of a cell: what determined it, what it was measured on, the hash of each file, and a hash of itself."""
+"""The manifest of a cell: its identity, what it was measured on, the hash of each file, and a hash of itself, the seal."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from isoscope.core.version import __version__
 MANIFEST, ROWS, SERIES, STATISTICS = "manifest.json", "rows.parquet", "series.parquet", "statistics.safetensors"
 FORMAT = 2
 FIELDS: dict[str, type] = {"key": str, "identity": dict, "columns": dict, "spec": dict, "keep": str, "files": dict}
-"""What every manifest holds."""
-KEPT = ("rows", "sums", "all")
-"""What a cell may have kept, from least to most."""
+"""The fields of every manifest, and their types."""
+KEEP_LEVELS = ("rows", "sums", "all")
+"""How much a cell may keep, from least to most."""
 FILES = (ROWS, SERIES, STATISTICS)
-"""What a cell may hold in addition to its manifest."""
+"""The files that a cell may hold in addition to its manifest."""
 AT = "at"
-"""In the entry of a file: the name under which it lies, where that is not its own. Those of a replaced cell lie under new names."""
+"""In the entry of a file: its name in the folder, if that is not the plain one. Files of a replaced cell have new names."""
 SEAL = '"seal": "'
-"""Before the manifest's own hash, which is that of the manifest without it."""
+"""The text before the seal. The seal is the hash of the manifest with an empty seal."""
 COLUMNS: dict[str, type | tuple[type, ...]] = {
     "model": str,
     "revision": (str, type(None)),
@@ -31,7 +31,7 @@ COLUMNS: dict[str, type | tuple[type, ...]] = {
     "modality": (str, type(None)),
     "family": (str, type(None)),
 }
-"""What a manifest says of the model, and as what."""
+"""The fields that describe the model, and their types."""
 SPEC: dict[str, type | tuple[type, ...]] = {
     "data": str,
     "fingerprint": str,
@@ -46,13 +46,13 @@ SPEC: dict[str, type | tuple[type, ...]] = {
     "dtype": (str, type(None)),
     "unit": str,
 }
-"""What it says of what was measured, where it says it."""
+"""The fields that describe what was measured, and their types; all of them are optional."""
 MOST = 1 << 63
-"""No count, and no number of seconds or bytes, is as large."""
+"""Counts, and numbers of seconds and bytes, stay below this."""
 
 
 def key_of(identity: dict[str, Any]) -> str:
-    """The key of a cell: a hash of what determines its statistics, and of nothing else.
+    """The key of a cell: a hash of its identity.
 
     >>> key_of({"a": 1, "b": 2}) == key_of({"b": 2, "a": 1})
     True
@@ -61,19 +61,20 @@ def key_of(identity: dict[str, Any]) -> str:
 
 
 def manifest_of(identity: dict[str, Any], columns: dict[str, Any], spec: dict[str, Any], keep: str, **more: Any) -> dict[str, Any]:
-    """What a cell says of itself: what determined it, what its rows say of the model, what it was measured on, what it kept; and when."""
+    """The manifest of a new cell, without its files: identity, columns about the model, what it was measured on, what it kept; and when."""
     made = {"isoscope": __version__, "created": datetime.now(UTC).isoformat(timespec="microseconds")}
     return made | {"identity": identity, "columns": columns, "spec": spec, "keep": keep} | more
 
 
 def mistake_in(manifest: dict[str, Any], folder: str) -> str:
-    """What is wrong with the manifest of a cell in a folder of this name, or nothing; its key names folders that are written to."""
+    """What is wrong with the manifest of a cell in a folder of this name; empty if nothing is."""
+    # A manifest may come from a stranger, and its key and file names become paths that are read, written and deleted.
     if absent := [field for field, kind in FIELDS.items() if not isinstance(manifest.get(field), kind)]:
         return f"it lacks {', '.join(absent)}"
     if manifest["key"] != folder:
         return f"it is of the cell {manifest['key'][:40]!r}"
-    if manifest["keep"] not in KEPT:
-        return f"it kept {manifest['keep'][:40]!r}, and not {', '.join(KEPT)}"
+    if manifest["keep"] not in KEEP_LEVELS:
+        return f"it kept {manifest['keep'][:40]!r}, and not {', '.join(KEEP_LEVELS)}"
     for file in manifest["files"]:
         if file not in FILES or not is_name_of(file_name(manifest, file), file):
             return f"it names the file {file_name(manifest, file) if file in FILES else file!r:.80}"
@@ -98,13 +99,13 @@ def mistake_in(manifest: dict[str, Any], folder: str) -> str:
 
 
 def file_name(manifest: dict[str, Any], file: str) -> str:
-    """The name under which a file of a cell lies in the cell's folder."""
+    """The name that a file of a cell has in the cell's folder."""
     entry = manifest["files"][file]
     return str(entry.get(AT, file)) if isinstance(entry, dict) else file
 
 
 def is_name_of(name: str, file: str) -> bool:
-    """Whether a file of a cell may lie under this name: its own, or that of one writer.
+    """Whether a file of a cell may have this name: the plain one, or one with the mark of a writer.
 
     >>> is_name_of("rows.parquet", "rows.parquet"), is_name_of("rows.0a1b2c3d-12-00ff00ff.parquet", "rows.parquet")
     (True, True)
@@ -116,12 +117,12 @@ def is_name_of(name: str, file: str) -> bool:
 
 
 def is_file_of_a_cell(name: str) -> bool:
-    """Whether a name in a cell's folder is one under which isoscope writes rows, series or statistics."""
+    """Whether isoscope writes rows, series or statistics under this name."""
     return any(is_name_of(name, file) for file in FILES)
 
 
-def sealed(manifest: dict[str, Any]) -> str:
-    """A manifest as it is written: its last field is a hash of all the others."""
+def seal_manifest(manifest: dict[str, Any]) -> str:
+    """The text of a manifest, with its seal as the last field."""
     fields = {name: value for name, value in manifest.items() if name != "seal"}
     text = json.dumps(fields | {"seal": ""}, indent=1, ensure_ascii=False)
     at = text.rindex(SEAL) + len(SEAL)
@@ -129,13 +130,13 @@ def sealed(manifest: dict[str, Any]) -> str:
 
 
 def seal_holds(text: str) -> bool | None:
-    """Whether a manifest is as it was written; None where an older isoscope wrote it, which did not say.
+    """Whether a manifest is as it was written; None if it has no seal.
 
-    >>> seal_holds(sealed({"n": 12})), seal_holds(sealed({"n": 12}).replace("12", "13")), seal_holds('{"n": 12}')
+    >>> seal_holds(seal_manifest({"n": 12})), seal_holds(seal_manifest({"n": 12}).replace("12", "13")), seal_holds('{"n": 12}')
     (True, False, None)
     """
     at = text.rfind(SEAL) + len(SEAL)
     if at < len(SEAL):
         return None
-    said, bare = text[at : at + 64], text[:at] + text[at + 64 :]
-    return hashlib.sha256(bare.encode()).hexdigest() == said
+    seal, unsealed = text[at : at + 64], text[:at] + text[at + 64 :]
+    return hashlib.sha256(unsealed.encode()).hexdigest() == seal

@@ -1,6 +1,6 @@
-"""The state of a cell that is under way: one safetensors file that ends with a hash of all before it.
+"""The state of an unfinished cell: one safetensors file that ends with a hash of everything before it.
 
-A state that was cut off, or changed by a disk or by somebody, would count items twice or not at all, and nothing would show it.
+The hash is needed because a state that was cut off or changed would count items twice or not at all, and no number would show it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from isoscope.store.tensors import SEAL, Arrays, TensorFile, write_tensors
 
 
 def write_partial(path: Path, cursor: dict[str, int], arrays: Arrays) -> None:
-    """Write how far a cell got (`cursor`) and what was found until there."""
+    """Write how far a cell got (`cursor`), and its statistics up to there."""
     write_tensors(arrays, path, {"cursor": json.dumps(cursor)}, seal=True)
 
 
 def read_cursor(path: Path) -> dict[str, int] | None:
-    """How far a cell got; None where the file is not as it was written."""
+    """How far a cell got; None if the file is damaged."""
     try:
         with open_regular(path) as file:
             return _cursor(file)
@@ -31,23 +31,23 @@ def read_cursor(path: Path) -> dict[str, int] | None:
 
 
 def read_partial(path: Path) -> tuple[dict[str, int], dict[str, np.ndarray]] | None:
-    """How far a cell got and what was found until there; None where the file is not as it was written."""
+    """How far a cell got, and its statistics up to there; None if the file is damaged, and then the cell starts over."""
     try:
         with open_regular(path) as file:
             if (cursor := _cursor(file)) is None:
                 return None
             tensors = TensorFile(file)
             return cursor, {name: tensors.read(name) for name in tensors.names if name != SEAL}
-    except (OSError, ValueError, OverflowError, MemoryError):  # numpy has limits of its own for a shape
+    except (OSError, ValueError, OverflowError, MemoryError):  # NumPy limits shapes too
         return None
 
 
 def _cursor(file: BinaryIO) -> dict[str, int] | None:
     if not _is_whole(file):
         return None
-    found: Any = parse_json(str(TensorFile(file).metadata.get("cursor")))
-    counts = isinstance(found, dict) and all(type(count) is int and count >= 0 for count in found.values())
-    return found if counts and "items" in found else None
+    cursor: Any = parse_json(str(TensorFile(file).metadata.get("cursor")))
+    is_cursor = isinstance(cursor, dict) and all(type(count) is int and count >= 0 for count in cursor.values())
+    return cursor if is_cursor and "items" in cursor else None
 
 
 def _is_whole(file: BinaryIO) -> bool:

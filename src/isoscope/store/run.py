@@ -1,10 +1,11 @@
-"""A run: a folder of finished cells, and of half-finished ones that can go on."""
+"""A run: a folder of finished cells, and of partial states from which unfinished cells resume."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +13,30 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core.errors import IsoscopeError
+from isoscope.core.table import SERIES_COLUMNS, tidy
+from isoscope.statistics.kept import Statistics
 from isoscope.store.abandoned import clear_abandoned
-from isoscope.store.cell import Cell, RemovedError
-from isoscope.store.manifest import MANIFEST
+from isoscope.store.cell import Cell, RemovedError, packed
+from isoscope.store.manifest import MANIFEST, key_of, manifest_of
 from isoscope.store.partial import read_partial, write_partial
 from isoscope.store.tensors import Arrays
-from isoscope.store.writing import copy_cell, delete_cell, make_folders, receive_cell, write_cell, write_whole, writing
+from isoscope.store.writing import (
+    copy_cell,
+    delete_cell,
+    disk_errors_as_user_errors,
+    make_folders,
+    receive_cell,
+    write_atomically,
+    write_cell,
+)
 
 
 class Run:
-    """A folder with `cells/<key>/` for what is finished and `partial/<key>.safetensors` for what is not."""
+    """A folder with `cells/<key>/` for finished cells and `partial/<key>.safetensors` for unfinished ones."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._known: dict[str, tuple[tuple[int, int], Cell]] = {}  # what was read of cells, while their manifests look the same
+        self._known: dict[str, tuple[tuple[int, int], Cell]] = {}  # cells that were read before, with the stamps of their manifests
 
     @classmethod
     def existing(cls, path: str | Path) -> Run:
@@ -40,29 +51,27 @@ class Run:
         return run
 
     def prepare(self) -> None:
-        """Have the folder, and know that it can be written to, before hours of work depend on it."""
-        cells, partial = self._made_folder("cells"), self._folder("partial")
-
-        def act() -> None:
+        """Make the folder and check that it can be written to, before hours of work depend on it; clear up after killed processes."""
+        cells, unfinished = self._make_folder("cells"), self._folder("partial")
+        with disk_errors_as_user_errors(self.path):
             tempfile.TemporaryFile(dir=cells).close()
-            for folder in (cells, partial, self.path):
+            for folder in (cells, unfinished, self.path):
                 clear_abandoned(folder)
-
-        writing(act, self.path)
 
     def within(self, name: str) -> Run:
         """A run that lies in a folder of this one."""
         return Run(self._folder(name))
 
     def _folder(self, name: str) -> Path:
-        """A folder of the run. The run itself may be reached by a link, which is the user's; one inside of it may be a stranger's."""
+        """A folder of the run, which must not be a link."""
+        # A link to the run itself is the user's. A link inside it may come from a stranger, and lead anywhere.
         folder = self.path / name
         if folder.is_symlink():
             raise IsoscopeError(f"{folder} is a link, which is not followed; put the folder itself there.")
         return folder
 
     def cell(self, key: str, keep: str = "rows") -> Cell | None:
-        """The finished cell of this key, if there is one that kept as much."""
+        """The finished cell of this key; None if there is none that kept as much."""
         folder = self._folder("cells") / key
         if not os.path.lexists(folder / MANIFEST):
             return None
@@ -72,10 +81,10 @@ class Run:
             return None
         return cell if cell.keeps(keep) else None
 
-    def looks(self) -> dict[str, tuple[int, int]]:
-        """How the manifest of every finished cell looks, by the cell's key: it changes when the cell is replaced, and nothing is read."""
+    def manifest_stamps(self) -> dict[str, tuple[int, int]]:
+        """Time and inode of the manifest of every finished cell, by key. They change when a cell is replaced, and no file is read."""
         folder = self._folder("cells")
-        found = {}
+        stamps = {}
         try:
             names = sorted(entry.name for entry in os.scandir(folder) if not entry.name.startswith("."))
         except (FileNotFoundError, NotADirectoryError):
@@ -84,18 +93,47 @@ class Run:
             try:
                 manifest = os.lstat(f"{folder}/{name}/{MANIFEST}")
             except OSError:
-                continue  # not finished, or taken away by another process
-            found[name] = manifest.st_mtime_ns, manifest.st_ino
-        return found
+                continue  # not finished, or deleted by another process
+            stamps[name] = manifest.st_mtime_ns, manifest.st_ino
+        return stamps
 
     def cells(self) -> list[Cell]:
-        """Every finished cell, in the order in which they were finished. A folder without a manifest is not one."""
+        """All finished cells, in the order in which they were finished. A folder without a manifest is not finished."""
         known, self._known = self._known, {}
-        for name, at in self.looks().items():
+        for name, stamp in self.manifest_stamps().items():
             with contextlib.suppress(RemovedError):
-                cell = known[name][1] if name in known and known[name][0] == at else Cell(self.path / "cells" / name).check()
-                self._known[name] = at, cell
+                cell = known[name][1] if name in known and known[name][0] == stamp else Cell(self.path / "cells" / name).check()
+                self._known[name] = stamp, cell
         return sorted((cell for _, cell in self._known.values()), key=lambda cell: str(cell.manifest.get("created", "")))
+
+    def write_cell(
+        self,
+        identity: dict[str, Any],
+        columns: dict[str, Any],
+        spec: dict[str, Any],
+        rows: pd.DataFrame,
+        series: pd.DataFrame | None = None,
+        statistics: Statistics | None = None,
+        *,
+        keep: str = "rows",
+        replace: bool = False,
+        **more: Any,
+    ) -> Cell:
+        """Write a finished cell; its partial state is deleted.
+
+        Args:
+            identity: everything that determines the cell; its hash is the cell's key.
+            columns: what its rows say about the model.
+            spec: what it was measured on, and how.
+            rows, series: its two tables.
+            statistics: by site, of which `keep` says how much is kept: `rows` none, `sums` all but the samples, `all` everything.
+            replace: replace a cell of the same key. Without it, such a cell stays unless it kept less.
+            more: further fields of the manifest, such as `seconds`.
+        """
+        manifest = manifest_of(identity, columns, spec, keep, **more)
+        arrays = None if statistics is None or keep == "rows" else partial(packed, statistics, sample=keep == "all")
+        series = tidy([], SERIES_COLUMNS) if series is None else series
+        return self.write(key_of(identity), manifest, rows, series, arrays, replace=replace)
 
     def write(
         self,
@@ -107,42 +145,44 @@ class Run:
         *,
         replace: bool = False,
     ) -> Cell:
-        """Finish a cell; its half-finished state goes. One of the same key stays unless it kept less or is to be replaced."""
-        cell = write_cell(self._made_folder("cells") / key, {"key": key, **manifest}, rows, series, arrays, replace=replace)
+        """Write a finished cell from its manifest and delete its partial state; `write_cell` makes the manifest too."""
+        cell = write_cell(self._make_folder("cells") / key, {"key": key, **manifest}, rows, series, arrays, replace=replace)
         self.drop_partial(key)
         return cell
 
-    def receive(self, key: str, files: dict[str, np.ndarray]) -> Cell:
-        """Finish a cell that was made elsewhere, from the bytes of its files."""
-        return receive_cell(self._made_folder("cells") / key, files)
+    def receive_cell(self, key: str, files: dict[str, np.ndarray]) -> Cell:
+        """Write a cell that another machine made, from the bytes of its files."""
+        return receive_cell(self._make_folder("cells") / key, files)
 
-    def adopt(self, cell: Cell) -> Cell:
-        """Have a finished cell of another run, as it is."""
-        return copy_cell(self._made_folder("cells") / str(cell.manifest["key"]), cell)
+    def copy_cell(self, cell: Cell) -> Cell:
+        """Copy a finished cell of another run, unchanged."""
+        return copy_cell(self._make_folder("cells") / str(cell.manifest["key"]), cell)
 
-    def _made_folder(self, name: str) -> Path:
-        """A folder of the run, which is made and on the disk."""
+    def _make_folder(self, name: str) -> Path:
+        """A folder of the run, which is made if it is not there."""
         folder = self._folder(name)
         if not folder.is_dir():
-            writing(lambda: make_folders(folder), self.path)
+            with disk_errors_as_user_errors(self.path):
+                make_folders(folder)
         return folder
 
     def remove(self, cell: Cell) -> None:
-        """Have a cell no more."""
+        """Delete a cell."""
         delete_cell(cell.folder)
 
     def _partial(self, key: str) -> Path:
         return self._folder("partial") / f"{key}.safetensors"
 
     def save_partial(self, key: str, cursor: dict[str, int], arrays: Arrays) -> None:
-        """Keep the state of a cell that is under way; one file, put in place by a rename."""
-        self._made_folder("partial")
-        write_whole(self._partial(key), lambda temporary: write_partial(temporary, cursor, arrays))
+        """Save the state of an unfinished cell, from which the next command resumes."""
+        self._make_folder("partial")
+        write_atomically(self._partial(key), lambda temporary: write_partial(temporary, cursor, arrays))
 
     def load_partial(self, key: str) -> tuple[dict[str, int], dict[str, np.ndarray]] | None:
-        """The state of a cell that was under way; None where there is none or it cannot be read."""
+        """The state of an unfinished cell; None if there is none or it cannot be read, and then the cell starts over."""
         return read_partial(self._partial(key))
 
     def drop_partial(self, key: str) -> None:
-        """Have no state of a cell that was under way."""
-        writing(lambda: self._partial(key).unlink(missing_ok=True), self.path)
+        """Delete the state of a cell that is finished or starts over."""
+        with disk_errors_as_user_errors(self.path):
+            self._partial(key).unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""Arrays into a safetensors file and out of it, one after the other: no copy of all of them is ever made.
+"""Write and read safetensors files one array at a time, so that memory never holds a copy of all of them.
 
-The library itself copies all of them to write, and maps a file to read it: one that shrinks, or is deleted on another machine, while it
-is mapped ends the process with a signal.
+The safetensors library copies all arrays before it writes. To read, it maps the file into memory: if the file shrinks, or is deleted on
+another machine, the process ends with a signal.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ NAMES = {
         (np.bool_, "BOOL"),
     )
 }
-"""What the format calls a type."""
+"""The names of types in the format."""
 NUMPY_TYPES = frozenset(NAMES.values())
 
 SEAL = "seal"
-"""The array at the end of a file that is sealed: the SHA-256 of every byte before it."""
+"""The array at the end of a sealed file: the SHA-256 of every byte before it."""
 
 Arrays = Callable[[], Iterable[tuple[str, np.ndarray]]]
-"""Gives names and arrays, the same each time that it is called; `items` of a dict is one."""
+"""Returns names and arrays, the same at each call. The `items` of a dict is an example."""
 
 
 def write_tensors(arrays: Arrays, path: Path, metadata: Mapping[str, str] | None = None, *, seal: bool = False) -> None:
-    """Write a file; `arrays` is called twice, for sizes and for contents, so that what it gives need not be held."""
+    """Write a file. `arrays` is called twice, for sizes and for contents, so that its arrays need not be in memory together."""
     header: dict[str, object] = {"__metadata__": dict(metadata)} if metadata else {}
     digest = hashlib.sha256()
-    at = 0
+    offset = 0
     for name, array in arrays():
-        header[name] = {"dtype": NAMES[array.dtype], "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
-        at += array.nbytes
+        header[name] = {"dtype": NAMES[array.dtype], "shape": list(array.shape), "data_offsets": [offset, offset + array.nbytes]}
+        offset += array.nbytes
     if seal:
-        header[SEAL] = {"dtype": "U8", "shape": [digest.digest_size], "data_offsets": [at, at + digest.digest_size]}
+        header[SEAL] = {"dtype": "U8", "shape": [digest.digest_size], "data_offsets": [offset, offset + digest.digest_size]}
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     with path.open("wb") as file:
@@ -72,7 +72,7 @@ def write_tensors(arrays: Arrays, path: Path, metadata: Mapping[str, str] | None
 
 
 class TensorFile:
-    """A safetensors file that is open for reading; a ValueError where it is none."""
+    """A safetensors file that is open for reading; a ValueError if it is damaged."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -98,7 +98,7 @@ class TensorFile:
         return list(self._entries)
 
     def read(self, name: str) -> np.ndarray:
-        """One array."""
+        """Read one array."""
         entry = self._entries[name]
         array = np.empty(entry["shape"], TYPES[entry["dtype"]])
         self._file.seek(self._begin + entry["data_offsets"][0])

@@ -1,4 +1,8 @@
-"""A cell is there whole or not at all: its files are written under other names, flushed, and shown by one rename."""
+"""Write cells so that each is there whole or not at all: under another name first, flushed to the disk, then shown by one rename.
+
+A process may be killed, or a machine lose power, between any two lines of this module. At each of them a reader must find the old cell,
+the new cell or none; never a part of one.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,35 +22,35 @@ import pandas as pd
 
 from isoscope.core.bounded import open_regular
 from isoscope.core.errors import IsoscopeError
-from isoscope.core.temporary import WRITER, is_abandoned, new_writer_name, temporary_path
+from isoscope.core.temporary import WRITER, is_abandoned
 from isoscope.store.cell import Cell, RemovedError
-from isoscope.store.manifest import AT, FILES, FORMAT, MANIFEST, ROWS, SERIES, STATISTICS, file_name, is_file_of_a_cell, sealed
+from isoscope.store.manifest import AT, FILES, FORMAT, MANIFEST, ROWS, SERIES, STATISTICS, file_name, is_file_of_a_cell, seal_manifest
 from isoscope.store.tensors import Arrays, write_tensors
 
 
-def writing(act: Callable[[], None], where: Path) -> None:
-    """Do `act`; a full disk becomes one sentence."""
+class FullDiskError(IsoscopeError):
+    """The disk is full, so that no other cell can be written either."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(
+            f"The disk that holds {folder} is full; finished cells are kept: "
+            "free some space (or keep less with --keep rows) and run the same command again."
+        )
+
+
+@contextlib.contextmanager
+def disk_errors_as_user_errors(folder: Path) -> Iterator[None]:
+    """Turn errors of the system into one sentence about this folder."""
     try:
-        act()
+        yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise _full(where) from error
-        raise IsoscopeError(f"Cannot write to {where}: {error.strerror or error}.") from error
-    except Exception as error:  # safetensors reports a full disk as an error of its own
+            raise FullDiskError(folder) from error
+        raise IsoscopeError(f"Cannot write to {folder}: {error.strerror or error}.") from error
+    except Exception as error:  # pyarrow and safetensors report a full disk as errors of their own
         if "No space left" in str(error) or "os error 28" in str(error):
-            raise _full(where) from error
+            raise FullDiskError(folder) from error
         raise
-
-
-class FullDiskError(IsoscopeError):
-    """No cell can be written any more, whichever it is."""
-
-
-def _full(where: Path) -> FullDiskError:
-    return FullDiskError(
-        f"The disk that holds {where} is full; finished cells are kept: "
-        "free some space (or keep less with --keep rows) and run the same command again."
-    )
 
 
 def write_cell(
@@ -58,10 +62,7 @@ def write_cell(
     *,
     replace: bool = False,
 ) -> Cell:
-    """Write a cell: it is there whole or not at all.
-
-    A cell that is there already stays, unless it kept less or is to be replaced.
-    """
+    """Write a cell. A cell that is there already stays, unless it kept less or is to be replaced."""
 
     def fill(temporary: Path) -> dict[str, Any]:
         rows.to_parquet(temporary / ROWS, index=False)
@@ -71,11 +72,11 @@ def write_cell(
         files = {path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)} for path in sorted(temporary.iterdir())}
         return {"format": FORMAT, **manifest, "files": files}
 
-    return _put(folder, fill, manifest["keep"], replace=replace)
+    return _publish(folder, fill, manifest["keep"], replace=replace)
 
 
 def copy_cell(folder: Path, cell: Cell) -> Cell:
-    """Copy a cell into another run. A file that is not as it was written is not copied."""
+    """Copy a cell into another run. A file whose hash differs from the manifest is refused."""
 
     def copy_files(temporary: Path) -> dict[str, Any]:
         for name, entry in cell.manifest["files"].items():
@@ -85,11 +86,11 @@ def copy_cell(folder: Path, cell: Cell) -> Cell:
                 raise cell.damaged(name, "its hash is not that of what was written")
         return cell.manifest
 
-    return _put(folder, lambda temporary: cell.read_consistently(lambda: copy_files(temporary)), cell.manifest["keep"])
+    return _publish(folder, lambda temporary: cell.read_consistently(lambda: copy_files(temporary)), cell.manifest["keep"])
 
 
 def receive_cell(folder: Path, files: dict[str, np.ndarray]) -> Cell:
-    """Write a cell that was made elsewhere, from the bytes of its files; what differs from its manifest is refused."""
+    """Write a cell that another machine made, from the bytes of its files. A file whose hash differs from the manifest is refused."""
     manifest = json.loads(files[MANIFEST].tobytes())
     for name, entry in manifest["files"].items():
         if name not in FILES or name not in files or hashlib.sha256(files[name].data).hexdigest() != entry["sha256"]:
@@ -100,54 +101,49 @@ def receive_cell(folder: Path, files: dict[str, np.ndarray]) -> Cell:
             (temporary / name).write_bytes(files[name].data)
         return dict(manifest)
 
-    return _put(folder, fill, manifest["keep"])
+    return _publish(folder, fill, manifest["keep"])
 
 
 def delete_cell(folder: Path) -> None:
     """Delete a cell; it is renamed first, so that nobody reads one that is half deleted."""
     hidden = temporary_path(folder)
-
-    def act() -> None:
-        with contextlib.suppress(FileNotFoundError):  # another process was faster
-            folder.rename(hidden)
-            (hidden / MANIFEST).unlink(missing_ok=True)  # so that what is left of it is never taken for a whole cell
-            shutil.rmtree(hidden, ignore_errors=True)
-
-    writing(act, folder.parent)
+    with disk_errors_as_user_errors(folder.parent), contextlib.suppress(FileNotFoundError):  # another process was faster
+        folder.rename(hidden)
+        # The manifest goes first. If this process is killed now, the next command must not adopt the rest as a whole cell.
+        (hidden / MANIFEST).unlink(missing_ok=True)
+        shutil.rmtree(hidden, ignore_errors=True)
 
 
-def _put(folder: Path, fill: Callable[[Path], dict[str, Any]], keep: str, *, replace: bool = False) -> Cell:
-    """Write a cell's files out of sight, then show them with one rename.
+def _publish(folder: Path, fill: Callable[[Path], dict[str, Any]], keep: str, *, replace: bool = False) -> Cell:
+    """Write a cell's files into a hidden folder, then show them with one rename.
 
     `fill` writes the files into a folder and returns the manifest.
     """
-    if not replace and _keeps(folder, keep):
+    if not replace and _holds_cell(folder, keep):
         return Cell(folder)
     temporary = temporary_path(folder)
-
-    def act() -> None:
-        temporary.mkdir(parents=True)
-        manifest = fill(temporary)
-        for path in temporary.iterdir():
-            flush(path)
-        if _show_new_cell(temporary, folder, manifest) or (not replace and _keeps(folder, keep)):
-            return
-        _replace_cell(temporary, folder, manifest)
-
     try:
-        writing(act, folder.parent)
+        with disk_errors_as_user_errors(folder.parent):
+            temporary.mkdir(parents=True)
+            manifest = fill(temporary)
+            # A rename may reach the disk before the bytes of the files do, so the bytes are flushed first.
+            for path in temporary.iterdir():
+                flush(path)
+            shown = _show_new_cell(temporary, folder, manifest)
+            if not shown and (replace or not _holds_cell(folder, keep)):
+                _replace_cell(temporary, folder, manifest)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return Cell(folder)
 
 
-def _keeps(folder: Path, keep: str) -> bool:
-    """Whether there is a finished cell that kept as much."""
+def _holds_cell(folder: Path, keep: str) -> bool:
+    """Whether a folder holds a finished cell that kept as much."""
     return os.path.lexists(folder / MANIFEST) and Cell(folder).keeps(keep)
 
 
 def _show_new_cell(temporary: Path, folder: Path, manifest: dict[str, Any]) -> bool:
-    """Rename a whole folder to that of the cell; False where there is one already."""
+    """Rename the hidden folder to that of the cell; return False if the cell has a folder already."""
     _write_manifest(temporary, manifest, {})
     try:
         temporary.rename(folder)
@@ -160,11 +156,10 @@ def _show_new_cell(temporary: Path, folder: Path, manifest: dict[str, Any]) -> b
 
 
 def _replace_cell(temporary: Path, folder: Path, manifest: dict[str, Any]) -> None:
-    """Put new files next to the old ones, under names that nobody else uses, and then show them all by renaming the manifest.
-
-    At every instant the manifest in the folder names files that are there and whole: those of the old cell, then those of the new.
-    The old files are deleted only when the new manifest is on the disk.
-    """
+    """Put new files next to the old ones, under names that nobody else uses, and then show them all by renaming the manifest."""
+    # A folder that is not empty cannot be replaced by one rename, but a file can. So the manifest is what is renamed: at every instant
+    # it names files that are there and whole, first those of the old cell, then those of the new one. The old files are deleted only
+    # when the new manifest is on the disk.
     writer = new_writer_name()
     names = {file: "{0}.{2}.{1}".format(*file.split(".", 1), writer) for file in manifest["files"]}
     _write_manifest(temporary, manifest, names)
@@ -187,7 +182,7 @@ def _replace_cell(temporary: Path, folder: Path, manifest: dict[str, Any]) -> No
 
 
 def _files_named_in(folder: Path) -> set[str]:
-    """The files that the manifest of a cell names; none where there is no manifest, and an error where it cannot be read."""
+    """The files that the manifest of a cell names; none if there is no manifest. An error if it cannot be read."""
     try:
         manifest = Cell(folder).manifest
     except RemovedError:
@@ -196,11 +191,9 @@ def _files_named_in(folder: Path) -> set[str]:
 
 
 def _delete_leftovers(folder: Path, before: set[str]) -> None:
-    """Delete the files of the cell that was replaced, and of replacements whose process was killed.
-
-    Those of another process that is replacing the cell at this moment must stay: its manifest is about to name them. Files under
-    their own names (`rows.parquet`) come with a whole folder, so that nobody is about to name those.
-    """
+    """Delete the files of the cell that was replaced, and of replacements whose process was killed."""
+    # The files of another process that is replacing the cell at this moment must stay: its manifest is about to name them. Files under
+    # their plain names (`rows.parquet`) arrive with a whole folder only, so no manifest is about to name those.
     named, now = _files_named_in(folder), (folder / MANIFEST).lstat().st_mtime
     for path in folder.iterdir():
         if is_file_of_a_cell(path.name) and path.name not in named:
@@ -210,42 +203,39 @@ def _delete_leftovers(folder: Path, before: set[str]) -> None:
 
 
 def _write_manifest(temporary: Path, manifest: dict[str, Any], names: dict[str, str]) -> None:
-    """Write the manifest of a cell whose files lie under these names, or under their own."""
+    """Write the manifest of a cell whose files have these names, or their plain ones."""
     files = {
         file: {key: entry[key] for key in ("bytes", "sha256")} | ({AT: names[file]} if file in names else {})
         for file, entry in manifest["files"].items()
     }
-    (temporary / MANIFEST).write_text(sealed({**manifest, "files": files}), "utf-8")
+    (temporary / MANIFEST).write_text(seal_manifest({**manifest, "files": files}), "utf-8")
     flush(temporary / MANIFEST)
     flush(temporary)
 
 
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file under another name and rename it: it is there whole or not at all."""
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file under another name and rename it, so that it is there whole or not at all."""
     temporary = temporary_path(path)
-
-    def act() -> None:
-        write(temporary)
-        flush(temporary)
-        temporary.replace(path)
-        flush(path.parent)
-
     try:
-        writing(act, path.parent)
+        with disk_errors_as_user_errors(path.parent):
+            write(temporary)
+            flush(temporary)
+            temporary.replace(path)
+            flush(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def make_folders(folder: Path) -> None:
-    """Make a folder and those above it, and have each of their names on the disk."""
-    made = [one for one in (folder, *folder.absolute().parents) if not one.is_dir()]
+    """Make a folder and those above it, and flush each of their names to the disk."""
+    new = [path for path in (folder, *folder.absolute().parents) if not path.is_dir()]
     folder.mkdir(parents=True, exist_ok=True)
-    for one in made:
-        flush(one.parent)
+    for path in new:
+        flush(path.parent)
 
 
 def flush(path: Path) -> None:
-    """Have the system put a file or folder on the disk."""
+    """Have the system write a file, or the names in a folder, to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -21,7 +21,7 @@ from isoscope.engine.options import Options
 from isoscope.engine.results import Results
 from isoscope.statistics.kernel import one_thread
 from isoscope.store.cell import Cell
-from isoscope.store.manifest import key_of, manifest_of
+from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
 
 EXPERIMENT = "dynamics"
@@ -107,7 +107,7 @@ def derive(run: Run, suite: list[MeasuredCheckpoint], *, policy: str = "all", ce
         with one_thread():  # matrices of a head are small
             seen = gather(about, [one.cell for one in suite], rows)
             table, series = tables_of(about, rows, seen, centred=centred)
-        done = run.write(key, manifest_of(identity, columns, spec, "rows"), table, series, None)
+        done = run.write_cell(identity, columns, spec, table, series)
     _remove_older(run, key, str(columns["model"]), set(keys))
     return done
 

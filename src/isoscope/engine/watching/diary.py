@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables, tidy
+from isoscope.core.table import TABLE_COLUMNS, concat_tables, tidy
 from isoscope.core.version import __version__
 from isoscope.engine.module_feeder import STACK
-from isoscope.store.manifest import key_of, manifest_of
+from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
 
 EXPERIMENT = "watch"
@@ -53,6 +53,5 @@ class Diary:
         if len(rows) > self._written[0] or len(self._failures) > self._written[1]:
             table = concat_tables([self._earlier, tidy(rows, TABLE_COLUMNS)], TABLE_COLUMNS)
             spec = {"experiment": EXPERIMENT, "isoscope": __version__} | ({"failures": self._failures} if self._failures else {})
-            manifest = manifest_of(self._identity, self._columns, spec, "rows")
-            self._run.write(self._key, manifest, table, tidy([], SERIES_COLUMNS), None, replace=True)
+            self._run.write_cell(self._identity, self._columns, spec, table, replace=True)
             self._written = len(rows), len(self._failures)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -13,14 +12,13 @@ from torch import Tensor
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import ATTENTION_KINDS
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables, tidy
+from isoscope.core.table import TABLE_COLUMNS, concat_tables
 from isoscope.engine.module_batches import copy_batch
 from isoscope.engine.module_feeder import STACK, ModuleFeeder
 from isoscope.engine.rows import tables
 from isoscope.engine.single_pass import Pass
 from isoscope.engine.watching.projections import Found, find_projections
-from isoscope.store.cell import packed
-from isoscope.store.manifest import key_of, manifest_of
+from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
 
 OF_STATES = ["mean_cosine", "drift_ratio", "mean_norm", "effective_rank", "top_share", "two_nn"]
@@ -88,9 +86,8 @@ class Probe:
             of_kind = {site: kept for site, kept in statistics.items() if (site.kind in ATTENTION_KINDS) is attends}
             parts.append(tables(of_kind, columns, spec, names=names, layers=options.layers)[0])
         rows = concat_tables(parts, TABLE_COLUMNS)
-        arrays = None if options.keep == "rows" else partial(packed, statistics, sample=options.keep == "all")
-        manifest = manifest_of(identity, columns, spec, options.keep, seconds=round(time.monotonic() - started, 3))
-        run.write(key, manifest, rows, tidy([], SERIES_COLUMNS), arrays, replace=True)
+        seconds = round(time.monotonic() - started, 3)
+        run.write_cell(identity, columns, spec, rows, statistics=statistics, keep=options.keep, replace=True, seconds=seconds)
         return rows
 
 
