@@ -13,7 +13,7 @@ import pandas as pd
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.group import one_checkpoint
 from isoscope.core.paper import CHOICES, Experiment, Paper, PaperFigure
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables
 from isoscope.engine.executor import Engine
 from isoscope.engine.progress import Progress
 from isoscope.engine.results import Results

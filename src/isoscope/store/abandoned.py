@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from isoscope.core.bounded import parse_json, read_text
+from isoscope.core.temporary import delete_path, find_abandoned
 from isoscope.store.manifest import MANIFEST, mistake_in, seal_holds
 from isoscope.store.writing import flush, sha256
 

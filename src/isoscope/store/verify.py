@@ -17,7 +17,7 @@ from typing import Any
 from isoscope.core.bounded import open_regular, parse_json, read_text, regular_size
 from isoscope.core.parquet import opened
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS
-from isoscope.core.temporary import TEMPORARY, WRITER
+from isoscope.core.temporary import TEMPORARY, WRITER, writer_has_ended
 from isoscope.core.version import __version__
 from isoscope.statistics.site_statistics import VERSION
 from isoscope.store.abandoned import is_whole_cell

@@ -22,7 +22,7 @@ import pandas as pd
 
 from isoscope.core.bounded import open_regular
 from isoscope.core.errors import IsoscopeError
-from isoscope.core.temporary import WRITER, is_abandoned
+from isoscope.core.temporary import WRITER, is_abandoned, new_writer_name, temporary_path
 from isoscope.store.cell import Cell, RemovedError
 from isoscope.store.manifest import AT, FILES, FORMAT, MANIFEST, ROWS, SERIES, STATISTICS, file_name, is_file_of_a_cell, seal_manifest
 from isoscope.store.tensors import Arrays, write_tensors
