@@ -87,7 +87,7 @@ ELSEWHERE = {
         "--heads",
         "2",
     ),
-    "core.registry:Registry.names": ("list", "metrics"),
+    "core.registry:Registry._load": ("list", "metrics"),
 }
 
 

@@ -125,14 +125,14 @@ class Repair(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):  # typ
             raise RepairError(f"{path} holds {saved.class_name}, not {cls.__name__}; isoscope.repair.load reads any repair.")
         try:
             return classes[saved.class_name]._from_saved(saved)
-        except ValueError as error:
+        except RepairError as error:
             raise damaged_file(Path(path), error) from error
 
     @classmethod
     def _from_saved(cls, saved: SavedRepair) -> Self:
-        """The transformer that a file describes, or a ValueError if its parts contradict each other."""
+        """The transformer that a file describes, or a RepairError if its parts contradict each other."""
         if set(saved.parameters) - set(cls._get_param_names()):
-            raise ValueError(f"its parameters are {saved.parameters!r:.60}")
+            raise RepairError(f"its parameters are {saved.parameters!r:.60}")
         repair = cls(**saved.parameters)
         repair._check_parameters(saved.d)
         repair.n_samples_seen_, repair.n_features_in_ = saved.n, saved.d
@@ -141,10 +141,10 @@ class Repair(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):  # typ
         for name, *axes in (array.split() for array in cls._arrays):
             array = saved.arrays.get(name)
             if array is None or array.dtype.kind != "f" or array.ndim != len(axes):
-                raise ValueError(f"it has no {name}, or not as {len(axes)}-dimensional floats")
+                raise RepairError(f"it has no {name}, or not as {len(axes)}-dimensional floats")
             for axis, length in zip(axes, array.shape, strict=True):
                 if lengths.setdefault(axis, length) != length or (length < 1 and axis != "directions"):
-                    raise ValueError(f"its {name} has the shape {array.shape}, which does not fit its other arrays")
+                    raise RepairError(f"its {name} has the shape {array.shape}, which does not fit its other arrays")
             setattr(repair, name, array)
         if saved.feature_names is not None:
             repair.feature_names_in_ = np.array(saved.feature_names, dtype=object)
