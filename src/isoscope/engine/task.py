@@ -9,6 +9,7 @@ from pathlib import Path
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
 from isoscope.core.memory import is_out_of_memory
+from isoscope.engine.cell import measure_model
 from isoscope.engine.measure import Given, cell_identity
 from isoscope.engine.options import Options
 from isoscope.engine.progress import Progress
@@ -54,8 +55,6 @@ def out_of_memory(name: str) -> NoMemoryError:
 
 def carry_out(task: Task, progress: Progress, given: Given) -> None:
     """Measure a cell here, from sources that are open already."""
-    from isoscope.engine.cell import measure_model
-
     try:
         source = given.for_model(task.reference, task.options)
         identity = cell_identity(task.reference, source, task.options)
