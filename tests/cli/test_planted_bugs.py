@@ -42,6 +42,7 @@ MEASURING = [
     "engine.sites:Sites._receive",
     "models.layout:BatchLayout.of_attention",
     "models.layout:BatchLayout.of_states",
+    "engine.memory_estimate:_bytes_of",
     "engine.rows:tables",
     "store.writing:write_cell",
     "sources.text:TextSource.items",

@@ -7,22 +7,23 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from isoscope.core.source import Source
 from isoscope.engine.announce import human
 from isoscope.engine.memory_estimate import forget_peak, peak_memory
-from isoscope.engine.model_feeder import ModelFeeder
 from isoscope.engine.options import Options
 from isoscope.engine.progress import Progress
 from isoscope.engine.rows import default_metrics, tables
-from isoscope.engine.single_pass import Pass, StateMisfitError
 from isoscope.engine.threads import limit_threads
 from isoscope.models.reference import ModelReference
 from isoscope.statistics.kept import Statistics
 from isoscope.store.cell import Cell, packed
 from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
+
+if TYPE_CHECKING:
+    from isoscope.engine.single_pass import Pass
 
 Identity = dict[str, Any]
 
@@ -60,6 +61,9 @@ def measure_model(
 def _reduce_source(
     run: Run, key: str, reference: ModelReference, source: Source, options: Options, progress: Progress, part: bool
 ) -> Reduced:
+    from isoscope.engine.model_feeder import ModelFeeder  # here, so that planning does not wait for torch
+    from isoscope.engine.single_pass import Pass, StateMisfitError
+
     progress.note(f"{reference.name}: loading")
     feeder = ModelFeeder(reference, source, options, hold=part)
     single_pass = Pass(feeder, options)
@@ -73,12 +77,9 @@ def _reduce_source(
             progress.note(f"{reference.name}: the saved partial state does not match this measurement ({error}); starting over.")
             run.drop_partial(key)
     del saved
-
-    def save() -> None:
-        run.save_partial(key, feeder.cursor(), partial(packed, single_pass.statistics))
-
     started = time.monotonic()
-    reduce_batches(single_pass, progress, save, options.save_every)
+    save_statistics = partial(packed, single_pass.statistics)
+    reduce_batches(single_pass, progress, lambda: run.save_partial(key, feeder.cursor(), save_statistics), options.save_every)
     statistics = single_pass.finish(allow_empty=part)
     return Reduced(statistics, feeder.columns(), feeder.spec() | single_pass.marks(), time.monotonic() - started)
 

@@ -7,13 +7,14 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Any
 
 from isoscope.engine.options import SAMPLE_UP_TO
 from isoscope.models.hook_guard import HookGuard
 from isoscope.statistics.groups import groups_at
+
+if TYPE_CHECKING:
+    from torch.nn import Module
 
 COMPILED_MODULE, COMPILED_BYTES = "isoscope.statistics.kernel_fused", 100_000_000
 """The kernel that is compiled with the first batch, and about what the compiler takes."""
@@ -79,10 +80,10 @@ class CallSizes:
         self._guard = HookGuard()
 
     @contextlib.contextmanager
-    def of_calls_in(self, model: nn.Module) -> Iterator[None]:
+    def of_calls_in(self, model: Module) -> Iterator[None]:
         """Look at the calls of every module of the model within this context."""
 
-        def note(_: nn.Module, args: Any, output: Any) -> None:
+        def note(_: Module, args: Any, output: Any) -> None:
             self.largest = max(self.largest, _bytes_of(args) + _bytes_of(output))
 
         handles = [module.register_forward_hook(self._guard.wrap(note)) for module in model.modules()]
@@ -96,7 +97,7 @@ class CallSizes:
 
 def _bytes_of(value: Any) -> int:
     """The bytes of all tensors in an argument or a result."""
-    if isinstance(value, Tensor):
+    if hasattr(value, "nbytes"):
         return int(value.nbytes)
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, tuple | list) else ()
     return sum(_bytes_of(part) for part in parts)
