@@ -43,6 +43,8 @@ MEASURING = [
     "engine.places:Places.of",
     "engine.stream:Slicer.laid",
     "engine.rows:tables",
+    "engine.scheduler:Scheduler._collect",
+    "engine.task:run_task",
     "store.writing:write_cell",
     "sources.text:TextSource.items",
 ]
@@ -67,7 +69,7 @@ ELSEWHERE = {
     "store.cell:join_frames": ("table", "RUN"),
     "report.page:measured": ("report", "RUN", "--out", "OUT"),
     "engine.comparison:_judged": ("compare", "RUN", "RUN"),
-    "store.verify:_schema": ("verify", "RUN"),
+    "store.verify:_mistake_in_table_file": ("verify", "RUN"),
     "engine.geometry:_cloud": ("embeddings", "MATRIX"),
     "sources.arrays.npy:read_header": ("embeddings", "MATRIX"),
     "statistics.spectrum:entropy": ("embeddings", "MATRIX"),
