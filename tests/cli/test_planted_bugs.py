@@ -68,7 +68,7 @@ ELSEWHERE = {
     "core.table:stacked": ("claims", "RUN"),
     "store.cell:join_frames": ("table", "RUN"),
     "report.page:measured": ("report", "RUN", "--out", "OUT"),
-    "engine.comparison:_judged": ("compare", "RUN", "RUN"),
+    "engine.comparison:_test_differences": ("compare", "RUN", "RUN"),
     "store.verify:_mistake_in_table_file": ("verify", "RUN"),
     "engine.geometry:_cloud": ("embeddings", "MATRIX"),
     "sources.arrays.npy:read_header": ("embeddings", "MATRIX"),
