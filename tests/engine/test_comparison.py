@@ -39,7 +39,7 @@ def test_a_run_against_itself_is_nothing(pair):
         assert (found.rows[column] == 0).all()
     assert set(found.rows["how"]) == {"paired"}
     assert not found.rows["moved"].any()
-    assert found.over(0.0).empty
+    assert found.rows_beyond(0.0).empty
     assert found.differ == {}
     assert found.sentences[0] == f"between_cosine is the same in all of {LAYERS} places."
 
@@ -61,8 +61,8 @@ def test_what_was_moved_is_found_and_nothing_else(pair):
     said = next(sentence for sentence in found.sentences if "top_share" in sentence)
     assert said.startswith("net → tuned: top_share rose by ")
     assert said.endswith(" in layer 3 of the encoder; 1 of 4 places moved.")
-    assert set(found.over(0.1)["layer"]) == {2, 3}
-    assert found.over(0.99).empty
+    assert set(found.rows_beyond(0.1)["layer"]) == {2, 3}
+    assert found.rows_beyond(0.99).empty
 
 
 def test_pairing_narrows_and_keeps_the_number(pair, tmp_path):
@@ -212,7 +212,7 @@ def test_a_metric_that_depends_on_n_is_refused_at_different_n(pair, tmp_path):
     assert nothing.rows.empty
     assert nothing.sentences == []
     assert len(nothing.refused) == 1
-    assert nothing.over(0.0).empty
+    assert nothing.rows_beyond(0.0).empty
 
 
 def test_nearly_equal_n_are_compared(pair, tmp_path):

@@ -50,7 +50,7 @@ def test_a_cluster_that_is_started_here_and_ends_with_the_command(berts, text, e
     import ray
 
     found = isoscope.sweep(str(berts), text, tmp_path / "run", seeds="0", steps="0,2", engine="ray", processes=1, **FEW)
-    same(expected.query("seed == 0 and step in (0, 2) and metric == 'mean_cosine'"), found.table("mean_cosine"))
+    same(expected.query("seed == 0 and step in (0, 2) and metric == 'mean_cosine'"), found.table("mean_cosine", "every"))
     assert not ray.is_initialized()
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import isoscope
 from isoscope.core.paper import CHOICES
-from isoscope.engine.reproduce import Asked, local_models, options_of, planned, reproduce
+from isoscope.engine.reproduce import Request, find_local_models, plan_reproduction, reproduce
 from isoscope.figures import figures
 from isoscope.papers import papers
 from isoscope.store.run import Run
@@ -33,34 +33,34 @@ def test_every_numbered_figure_of_godey2024_is_there():
 
 def test_the_plan_names_each_piece_once_and_what_cannot_be_had(tmp_path):
     paper = papers["godey2024"]
-    parts, absent = planned(paper, Asked(), tmp_path)
+    parts, absent = plan_reproduction(paper, Request(), tmp_path)
     assert [part.what for part in parts] == ["embedded:decoder", "embedded:encoder", "block", "isotropic vectors"]
     assert [one.what.partition(":")[0] for one in absent] == ["token", "speech", "vision", "convolution"]
     assert all("--models paper" in one.command and "no such model comes with isoscope" in one.reason for one in absent)
-    parts, absent = planned(paper, Asked(models="paper", data=("paper",)), tmp_path)
+    parts, absent = plan_reproduction(paper, Request(models="paper", data=("paper",)), tmp_path)
     assert not absent
     assert "isoscope measure 'openai-community/gpt2' --data 'hf:Salesforce/wikitext" in next(p.command for p in parts if "gpt2" in p.what)
-    assert [part.what for part in planned(paper, Asked(figure="9"), tmp_path)[0]] == ["block"]
+    assert [part.what for part in plan_reproduction(paper, Request(figure="9"), tmp_path)[0]] == ["block"]
 
 
 def test_bad_words_are_refused_with_a_sentence(tmp_path):
     with pytest.raises(isoscope.IsoscopeError, match="There is no paper called 'godey2023', did you mean godey2024"):
         reproduce("godey2023", tmp_path)
     with pytest.raises(isoscope.IsoscopeError, match="has no figure '24'"):
-        planned(papers["godey2024"], Asked(figure="24"), tmp_path)
+        plan_reproduction(papers["godey2024"], Request(figure="24"), tmp_path)
     with pytest.raises(isoscope.IsoscopeError, match="--models takes embedded, local, paper; got 'papers', did you mean paper"):
-        Asked(models="papers")
+        Request(models="papers")
     with pytest.raises(isoscope.IsoscopeError, match="There is no folder"):
-        local_models(str(tmp_path / "none"))
+        find_local_models(str(tmp_path / "none"))
     assert set(CHOICES) == {"embedded", "local", "paper"}
 
 
 def test_chance_is_drawn_without_a_model_and_done_once(tmp_path):
-    found = reproduce("godey2024", tmp_path / "run", Asked(figure="17"), quiet=True)
-    assert [(one.figure.number, one.drawn) for one in found.shown] == [("17", True)]
+    found = reproduce("godey2024", tmp_path / "run", Request(figure="17"), quiet=True)
+    assert [(one.figure.number, one.drawn) for one in found.outcomes] == [("17", True)]
     (before,) = Run(tmp_path / "run").cells()
     made = before.manifest["created"]
-    reproduce("godey2024", tmp_path / "run", Asked(figure="17"), quiet=True)
+    reproduce("godey2024", tmp_path / "run", Request(figure="17"), quiet=True)
     (after,) = Run(tmp_path / "run").cells()
     assert after.manifest["created"] == made
 
@@ -72,21 +72,21 @@ def test_local_models_are_measured_and_a_broken_one_stops_nothing(small_models, 
         (models / name).symlink_to(small_models(name))
     (models / "broken").mkdir()
     (models / "broken" / "config.json").write_text("{}")
-    asked = options_of(models="local", figure="profiles", folder=str(models), data=[str(texts)], max_items=8)
+    asked = Request.from_options(models="local", figure="profiles", folder=str(models), data=[str(texts)], max_items=8)
     found = reproduce("razzhigaev2024", tmp_path / "run", asked, quiet=True)
-    assert [one.what.rpartition("/")[2] for one in found.absent] == ["broken"]
-    assert "isoscope measure" in found.absent[0].command
+    assert [one.what.rpartition("/")[2] for one in found.missing] == ["broken"]
+    assert "isoscope measure" in found.missing[0].command
     table, _ = found.tables
     assert set(table["model"]) == {"small-bert", "small-gpt2"}
-    assert [(one.figure.number, one.drawn) for one in found.shown] == [("profiles", True)]
+    assert [(one.figure.number, one.drawn) for one in found.outcomes] == [("profiles", True)]
 
 
 def test_a_hub_that_is_not_there_is_a_reason_not_a_failure(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
     with pytest.raises(isoscope.IsoscopeError, match="Nothing of godey2024 could be done"):
-        reproduce("godey2024", tmp_path / "none", Asked(models="paper", figure="4"), quiet=True)
-    found = reproduce("godey2024", tmp_path / "run", Asked(models="paper", figure="18"), quiet=True)
-    assert len(found.absent) == sum(len(papers["godey2024"].experiment(name).paper) for name in papers["godey2024"].figure("18").needs)
-    assert all("HF_HUB_OFFLINE" in one.reason for one in found.absent)
-    assert json.dumps([one.command for one in found.absent]).count("isoscope measure") == len(found.absent)
+        reproduce("godey2024", tmp_path / "none", Request(models="paper", figure="4"), quiet=True)
+    found = reproduce("godey2024", tmp_path / "run", Request(models="paper", figure="18"), quiet=True)
+    assert len(found.missing) == sum(len(papers["godey2024"].experiment(name).paper) for name in papers["godey2024"].figure("18").needs)
+    assert all("HF_HUB_OFFLINE" in one.reason for one in found.missing)
+    assert json.dumps([one.command for one in found.missing]).count("isoscope measure") == len(found.missing)

@@ -53,7 +53,7 @@ def run(
     from isoscope.engine.results import Results
 
     found = compare(Results(run_a), Results(run_b), metric=metric or None, policy=policy, models=_pairs(model or []))
-    over = None if fail_over is None else found.over(fail_over)
+    over = None if fail_over is None else found.rows_beyond(fail_over)
     if json:
         _write(found, over)
     else:

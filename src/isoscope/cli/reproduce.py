@@ -52,16 +52,18 @@ def run(
     from isoscope.core.errors import IsoscopeError
     from isoscope.core.extras import require_extra
     from isoscope.engine.executor import Engine
-    from isoscope.engine.reproduce import options_of, planned, reproduce
+    from isoscope.engine.reproduce import Request, plan_reproduction, reproduce
     from isoscope.papers import papers
 
     chosen, place = papers[paper], Path(out or f"reproduce-{paper}")
-    asked = options_of(models=models, data=data, figure=figure, folder=folder, max_items=max_items, threads=threads, device=device)
+    asked = Request.from_options(
+        models=models, data=data, figure=figure, folder=folder, max_items=max_items, threads=threads, device=device
+    )
     asked = replace(asked, engine=Engine(engine, address, processes))
     if figure is not None:
         chosen.figure(figure)
     if dry_run:
-        parts, absent = planned(chosen, asked, place)
+        parts, absent = plan_reproduction(chosen, asked, place)
         for part in parts:
             typer.echo(f"{part.command}  # {'models at hand' if part.kind == 'model' and models == 'local' else part.experiment.says}")
         for one in absent:
@@ -94,10 +96,10 @@ def _write(found: Reproduction, place: Path, figure: str | None) -> list[Path]:
 
 
 def _print(found: Reproduction) -> None:
-    for one in found.shown:
+    for one in found.outcomes:
         name = f"Figure {one.figure.number}" if one.figure.number[0].isdigit() else one.figure.number
         typer.echo(f"{name}: {one.figure.shows}{'' if one.drawn else ': not drawn: ' + one.reason}")
-    for absent in found.absent:
+    for absent in found.missing:
         typer.echo(f"cannot be had: {absent.what}: {absent.reason} ({absent.command})", err=True)
 
 
@@ -105,8 +107,8 @@ def _print_json(found: Reproduction, written: list[Path]) -> None:
     from dataclasses import asdict
     from json import dumps
 
-    figures = [{"number": one.figure.number, "shows": one.figure.shows, "drawn": one.drawn, "reason": one.reason} for one in found.shown]
-    absent = [asdict(one) for one in found.absent]
+    figures = [{"number": one.figure.number, "shows": one.figure.shows, "drawn": one.drawn, "reason": one.reason} for one in found.outcomes]
+    absent = [asdict(one) for one in found.missing]
     typer.echo(
         dumps({"run": str(found.run), "figures": figures, "absent": absent, "written": [str(path) for path in written]}, ensure_ascii=False)
     )

@@ -1,4 +1,4 @@
-"""Two runs beside each other: which numbers differ, by how much, and in which layers. Nothing here needs torch."""
+"""Compare two runs: which numbers differ, by how much, and in which layers. Nothing here needs torch."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from isoscope.core.errors import IsoscopeError, nearest
+from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import THIS_N, Number, same_n
 from isoscope.core.site import Site
+from isoscope.engine.network_pairs import Network, name_network, network_of, pair_networks
 from isoscope.engine.results import Results
 from isoscope.metrics import registry
 from isoscope.statistics.association import holm
@@ -21,11 +22,11 @@ from isoscope.statistics.kept import Statistics
 from isoscope.statistics.metric import Measured, Metric
 
 METRICS = ("between_cosine", "top_share", "effective_rank/d")
-"""What is compared where nothing is named: all on a scale from 0 to 1."""
+"""The metrics that are compared by default, all on a scale from 0 to 1."""
 PLACE = ["stack", "kind", "layer"]
 VALUES = ["a", "b", "difference", "low", "high", "least", "p", "how"]
 ROW = ["model_a", "model_b", *PLACE, "policy", "metric", *VALUES]
-MOVERS = (
+SETTINGS = (
     "data",
     "documents",
     "tokens",
@@ -40,19 +41,17 @@ MOVERS = (
     "transformers",
     "numpy",
 )
-"""What of a cell's spec may move a number, besides the model."""
+"""The settings of a cell, apart from the model, that may change a number."""
 LEVEL = 0.05
-Network = tuple[str, int | None, int | None]
-"""Model, step and seed."""
 Place = tuple[str, str, int | None]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` found.
+    """The result of `compare`.
 
-    `rows`: one per difference. `sentences`: one per metric and pair of models. `differ`: what else is not the same. `refused`: one sentence
-    per metric whose value depends on n, where the runs have different n.
+    `rows`: one per difference. `sentences`: one per metric and pair of models. `differ`: settings that are not the same. `refused`: one
+    sentence per metric that depends on n, if the runs have different n.
     """
 
     rows: pd.DataFrame
@@ -60,8 +59,8 @@ class Comparison:
     differ: dict[str, tuple[str, str]]
     refused: list[str]
 
-    def over(self, limit: float) -> pd.DataFrame:
-        """The rows whose difference is surely larger than this, whatever its sign: the near end of the interval is beyond it."""
+    def rows_beyond(self, limit: float) -> pd.DataFrame:
+        """The rows whose difference is certainly larger than this in size: the whole interval lies beyond it."""
         return self.rows[self.rows["least"] > limit]
 
 
@@ -73,27 +72,26 @@ def compare(
     Args:
         a: the run to compare with.
         b: the run whose change is asked for.
-        metric: names of metrics, `NAME/d` for one over its dimension; `METRICS` by default.
+        metric: names of metrics; `NAME/d` divides one by its dimension. `METRICS` by default.
         policy: the token policy.
-        models: {name in a: name in b}, `NAME@STEP` for one step of a training; where it is not given, models of the same name, or the
-            only ones.
+        models: {name in a: name in b}; `NAME@STEP` names one step of a training. By default models of the same name, or the only ones.
     """
-    asked = [_parsed(name) for name in metric or METRICS]
-    names = [entry.name for entry, _ in asked]
+    wanted = [_parse_metric(name) for name in metric or METRICS]
+    names = [entry.name for entry, _ in wanted]
     tables = [run.table(names, policy) for run in (a, b)]
-    found: list[dict[str, Any]] = []
+    differences: list[dict[str, Any]] = []
     refused: list[str] = []
     differ: dict[str, tuple[str, str]] = {}
-    for first, second in _networks(a, b, models or {}):
+    for first, second in pair_networks(a, b, models or {}):
         sides = [_Side(run, table, network) for run, table, network in zip((a, b), tables, (first, second), strict=True)]
-        differ |= _differing(sides[0].spec, sides[1].spec)
-        found += _differences(sides[0], sides[1], asked, policy)
-        refused += _refusals(sides[0], sides[1], asked)
-    if not found and not refused:
+        differ |= _different_settings(sides[0].spec, sides[1].spec)
+        differences += _differences(sides[0], sides[1], wanted, policy)
+        refused += _refusals(sides[0], sides[1], wanted)
+    if not differences and not refused:
         raise IsoscopeError(
             f"The runs have no row of {', '.join(dict.fromkeys(names))} in common; compare stacks of the same name and kind."
         )
-    rows = _judged(pd.DataFrame(found, columns=ROW))
+    rows = _test_differences(pd.DataFrame(differences, columns=ROW))
     return Comparison(rows, list(_sentences(rows)), differ, refused)
 
 
@@ -101,13 +99,13 @@ class _Side:
     """One network of one run."""
 
     def __init__(self, run: Results, table: pd.DataFrame, network: Network) -> None:
-        self.network, self.name = network, _named(network)
-        own = [m for m in run.manifests() if _network(m) == network and "experiment" not in m["identity"]]
-        if len(own) > 1:
+        self.network, self.name = network, name_network(network)
+        manifests = [m for m in run.manifests() if network_of(m) == network and "experiment" not in m["identity"]]
+        if len(manifests) > 1:
             raise IsoscopeError(
-                f"{run.path} holds {len(own)} measurements of {self.name}; each must hold one: give the other an --out of its own."
+                f"{run.path} holds {len(manifests)} measurements of {self.name}; each must hold one: give the other an --out of its own."
             )
-        self.spec: dict[str, Any] = own[0]["spec"]
+        self.spec: dict[str, Any] = manifests[0]["spec"]
         model, step, seed = network
         chosen = (table["model"] == model) & table["head"].isna()
         for column, value in (("step", step), ("seed", seed)):
@@ -116,44 +114,45 @@ class _Side:
             (row["stack"], row["kind"], None if pd.isna(row["layer"]) else int(row["layer"]), row["metric"]): row
             for row in table[chosen].to_dict("records")
         }
-        self.statistics: Statistics = run.statistics(model, step, seed) if own[0]["keep"] != "rows" else {}
+        self.statistics: Statistics = run.statistics(model, step, seed) if manifests[0]["keep"] != "rows" else {}
         self._clouds = Clouds(self.statistics)
 
     def cloud(self, place: Place, policy: str) -> Measured | None:
-        """The cloud of all heads together behind a row, where the run kept it."""
+        """The cloud behind a row, of all heads together; None if the run did not keep it."""
         site = Site(*place)
         return next((cloud for head, cloud in self._clouds.of(site, policy) if head is None), None) if site in self.statistics else None
 
 
-def _differences(a: _Side, b: _Side, asked: list[tuple[Metric, bool]], policy: str) -> Iterator[dict[str, Any]]:
-    """Every row that both have, place by place, so that no more than two clouds are held."""
+def _differences(a: _Side, b: _Side, wanted: list[tuple[Metric, bool]], policy: str) -> Iterator[dict[str, Any]]:
+    """Every row that both have."""
     same_source = a.spec.get("fingerprint") is not None and a.spec.get("fingerprint") == b.spec.get("fingerprint")
+    # Place by place, and not metric by metric, so that memory never holds more than two clouds.
     places = dict.fromkeys(key[:3] for key in a.rows)
     for place in sorted(places, key=lambda place: Site(*place).order):
         clouds = tuple(side.cloud(place, policy) for side in (a, b)) if same_source else (None, None)
         both = (clouds[0], clouds[1]) if clouds[0] is not None and clouds[1] is not None else None
-        for entry, over_d in asked:
+        for entry, over_d in wanted:
             if (*place, entry.name) not in a.rows or (*place, entry.name) not in b.rows:
                 continue
             if _different_n(a, b, place, entry) is not None:
                 continue
-            numbers = [_number(side.rows[*place, entry.name]) for side in (a, b)]
+            numbers = [_read_number(side.rows[*place, entry.name]) for side in (a, b)]
             scale = (1 / numbers[0].d, 1 / numbers[1].d) if over_d else (1.0, 1.0)
-            found = difference(entry, numbers[0], numbers[1], both, scale)
-            yield _row(a, b, place, policy, entry.name + "/d" * over_d, [float(x) * s for x, s in zip(numbers, scale, strict=True)], found)
+            values = [float(x) * s for x, s in zip(numbers, scale, strict=True)]
+            yield _make_row(a, b, place, policy, entry.name + "/d" * over_d, values, difference(entry, numbers[0], numbers[1], both, scale))
 
 
 def _different_n(a: _Side, b: _Side, place: Place, entry: Metric) -> tuple[int, int] | None:
-    """Both n of a row whose value depends on n, where they are different."""
+    """Both n of a row whose value depends on n, if they are different."""
     n = [side.rows[*place, entry.name]["n"] for side in (a, b)]
     if entry.interval_about != THIS_N or any(pd.isna(x) for x in n) or same_n(*n):
         return None
     return int(n[0]), int(n[1])
 
 
-def _refusals(a: _Side, b: _Side, asked: list[tuple[Metric, bool]]) -> Iterator[str]:
+def _refusals(a: _Side, b: _Side, wanted: list[tuple[Metric, bool]]) -> Iterator[str]:
     """One sentence per metric that is not compared somewhere because n differs."""
-    for entry, over_d in asked:
+    for entry, over_d in wanted:
         places = [key[:3] for key in a.rows if key[3] == entry.name and key in b.rows]
         different = {place: n for place in places if (n := _different_n(a, b, place, entry)) is not None}
         if not different:
@@ -169,20 +168,20 @@ def _refusals(a: _Side, b: _Side, asked: list[tuple[Metric, bool]]) -> Iterator[
         )
 
 
-def _row(a: _Side, b: _Side, place: Place, policy: str, metric: str, values: list[float], found: Difference) -> dict[str, Any]:
+def _make_row(a: _Side, b: _Side, place: Place, policy: str, metric: str, values: list[float], change: Difference) -> dict[str, Any]:
     where = {"model_a": a.name, "model_b": b.name} | dict(zip(PLACE, place, strict=True)) | {"policy": policy, "metric": metric}
-    numbers = (*values, found.value, found.low, found.high, found.least, found.p, found.how)
+    numbers = (*values, change.value, change.low, change.high, change.least, change.p, change.how)
     return where | dict(zip(VALUES, numbers, strict=True))
 
 
-def _number(row: dict[Any, Any]) -> Number:
+def _read_number(row: dict[Any, Any]) -> Number:
     return Number(
         row["value"], n=0 if pd.isna(row["n"]) else row["n"], d=1 if pd.isna(row["d"]) else row["d"], low=row["low"], high=row["high"]
     )
 
 
-def _judged(rows: pd.DataFrame) -> pd.DataFrame:
-    """With Holm's p over the places of one metric and pair of models, and whether a place moved."""
+def _test_differences(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with Holm's p over the places of one metric and pair of models, and whether a place moved."""
     rows = rows[rows["difference"].notna()].astype({"layer": "Int64"}).reset_index(drop=True)
     rows["adjusted_p"] = np.nan
     for _, own in rows.groupby(["model_a", "model_b", "metric"], sort=False):
@@ -192,21 +191,21 @@ def _judged(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _sentences(rows: pd.DataFrame) -> Iterator[str]:
-    """What moved, in words: one sentence a pair of models and metric."""
+    """What moved, in words: one sentence per pair of models and metric."""
     several = rows.groupby(["model_a", "model_b"]).ngroups > 1
     for (first, second, metric), own in rows.groupby(["model_a", "model_b", "metric"], sort=False):
         names = f"{first}: " if first == second else f"{first} → {second}: "
-        yield (names if several or first != second else "") + f"{metric} {_change(own.to_dict('records'))}."
+        yield (names if several or first != second else "") + f"{metric} {_describe_change(own.to_dict('records'))}."
 
 
-def _change(rows: list[dict[Any, Any]]) -> str:
-    """How a metric changed over its places, without its name."""
+def _describe_change(rows: list[dict[Any, Any]]) -> str:
+    """How a metric changed over its places, as the rest of a sentence that begins with its name."""
     known = [row for row in rows if row["how"] != BARE]
     if not any(row["difference"] for row in rows):
         return f"is the same in all of {len(rows)} places"
     if not known:
         largest = max(rows, key=_size)
-        return f"has no interval in these runs; its largest difference is {largest['difference']:+.3g} {_where(largest)}"
+        return f"has no interval in these runs; its largest difference is {largest['difference']:+.3g} {_describe_place(largest)}"
     moved = [row for row in known if row["moved"]]
     if not moved:
         return f"moved nowhere that can be told from chance ({len(known)} places)"
@@ -217,7 +216,7 @@ def _change(rows: list[dict[Any, Any]]) -> str:
             row = max(side, key=_size)
             low, high = sorted(sign * row[end] for end in ("low", "high"))
             amount = f"by {_size(row):.3g} [{low:.3g}, {high:.3g}]"
-            parts.append(f"{word} {amount} {_where(row)}" if len(side) == 1 else f"{word} most {_where(row)}, {amount}")
+            parts.append(f"{word} {amount} {_describe_place(row)}" if len(side) == 1 else f"{word} most {_describe_place(row)}, {amount}")
     return f"{' and '.join(parts)}; {len(moved)} of {len(known)} places moved"
 
 
@@ -225,8 +224,8 @@ def _size(row: dict[Any, Any]) -> float:
     return abs(float(row["difference"]))
 
 
-def _where(row: dict[Any, Any]) -> str:
-    """A place as people say it."""
+def _describe_place(row: dict[Any, Any]) -> str:
+    """A place in words."""
     stack = f" of the {row['stack']}"
     if row["kind"] == "hidden":
         return f"in layer {row['layer']}{stack}"
@@ -235,8 +234,8 @@ def _where(row: dict[Any, Any]) -> str:
     return f"in the {str(row['kind']).replace('_', ' ')}" + (f" of layer {row['layer']}" if not pd.isna(row["layer"]) else "")
 
 
-def _parsed(name: str) -> tuple[Metric, bool]:
-    """A metric, and whether it is to be divided by the dimension."""
+def _parse_metric(name: str) -> tuple[Metric, bool]:
+    """The metric of a name, and whether to divide it by the dimension."""
     plain, slash, divisor = name.partition("/")
     if slash and divisor != "d":
         raise IsoscopeError(f"A metric may be compared over its dimension, as {plain}/d; got {name!r}.")
@@ -246,71 +245,9 @@ def _parsed(name: str) -> tuple[Metric, bool]:
     return entry, bool(slash)
 
 
-def _network(manifest: dict[str, Any]) -> Network:
-    columns = manifest["columns"]
-    return str(columns["model"]), columns.get("step"), columns.get("seed")
-
-
-def _named(network: Network) -> str:
-    model, step, seed = network
-    return " · ".join([model, *(f"{word} {value}" for word, value in (("step", step), ("seed", seed)) if value is not None)])
-
-
-def _networks(a: Results, b: Results, models: dict[str, str]) -> list[tuple[Network, Network]]:
-    """Which network of the one is compared with which of the other."""
-    held: list[dict[str, list[Network]]] = []
-    for run in (a, b):
-        own: dict[str, list[Network]] = {}
-        for manifest in run.manifests():
-            if "experiment" not in manifest["identity"]:
-                network = _network(manifest)
-                own.setdefault(network[0], [])
-                own[network[0]] += [network] if network not in own[network[0]] else []
-        if not own:
-            raise IsoscopeError(f"{run.path} holds no measured model; `isoscope compare` takes two runs of `isoscope measure` or `sweep`.")
-        held.append(own)
-    found = []
-    for first, second in (models or _by_name(held[0], held[1], a, b)).items():
-        mine, other = _chosen(first, held[0], a), _chosen(second, held[1], b)
-        if len(mine) == len(other) == 1:
-            found.append((mine[0], other[0]))
-            continue
-        one_step = len({network[1] for network in mine}) == len({network[1] for network in other}) == 1
-        known = {network[1 + one_step :]: network for network in other}
-        common = [(network, known[network[1 + one_step :]]) for network in mine if network[1 + one_step :] in known]
-        if not common:
-            raise IsoscopeError(f"The runs have no step and seed of {first} and {second} in common; name the steps as NAME@STEP.")
-        found += common
-    return found
-
-
-def _chosen(name: str, held: dict[str, list[Network]], run: Results) -> list[Network]:
-    """The networks of a run that `NAME` or `NAME@STEP` means."""
-    if name in held:
-        return held[name]
-    model, _, step = name.rpartition("@")
-    if model in held and step.isdecimal():
-        steps = [network[1] for network in held[model]]
-        if int(step) in steps:
-            return [network for network in held[model] if network[1] == int(step)]
-        raise IsoscopeError(f"{run.path} holds {model} at the steps {', '.join(map(str, dict.fromkeys(steps)))}; got {step}.")
-    raise IsoscopeError(f"{run.path} does not hold {name!r}{nearest(name, list(held)) or '; it holds ' + ', '.join(held) + '.'}")
-
-
-def _by_name(a: dict[str, list[Network]], b: dict[str, list[Network]], one: Results, other: Results) -> dict[str, str]:
-    if len(a) == len(b) == 1:
-        return {next(iter(a)): next(iter(b))}
-    if common := {name: name for name in a if name in b}:
-        return common
-    raise IsoscopeError(
-        f"The runs have no model in common: {one.path} holds {', '.join(a)}, and {other.path} holds {', '.join(b)}; "
-        "say which to compare with --model NAME_A=NAME_B."
-    )
-
-
-def _differing(a: dict[str, Any], b: dict[str, Any]) -> dict[str, tuple[str, str]]:
-    """What besides the model is not the same."""
-    named = [name for name in MOVERS if name in a or name in b]
+def _different_settings(a: dict[str, Any], b: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    """The settings, apart from the model, that are not the same."""
+    names = [name for name in SETTINGS if name in a or name in b]
     if a.get("fingerprint") != b.get("fingerprint") and a.get("data") == b.get("data"):
-        named.append("fingerprint")
-    return {name: (str(a.get(name)), str(b.get(name))) for name in named if a.get(name) != b.get(name)}
+        names.append("fingerprint")
+    return {name: (str(a.get(name)), str(b.get(name))) for name in names if a.get(name) != b.get(name)}

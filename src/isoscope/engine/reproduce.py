@@ -1,8 +1,8 @@
-"""A paper carried out: what its experiments need is planned, what is not done yet is done, and its figures are drawn."""
+"""Reproduce a paper: plan its experiments, do those that are not done, and draw its figures."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,19 +15,24 @@ from isoscope.core.group import one_checkpoint
 from isoscope.core.paper import CHOICES, Experiment, Paper, PaperFigure
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables
 from isoscope.engine.executor import Engine
+from isoscope.engine.measure import measure
+from isoscope.engine.measurement import UnfinishedError
 from isoscope.engine.progress import Progress
 from isoscope.engine.results import Results
+from isoscope.engine.sweep import sweep_with_faults
+from isoscope.engine.threads import limit_threads
+from isoscope.models.reference import resolve
 from isoscope.papers import papers
 from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
 
 MODELS_FOLDER = ".cache/models"
-"""Where `make zoo` puts the models that install by package name."""
+"""The folder into which `make zoo` puts models."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One piece of work of an experiment: a model, a suite, the block, chance; and the command that does the same."""
+    """One piece of work of an experiment: a model, a suite, the block or chance; and the command that does the same."""
 
     experiment: Experiment
     what: str
@@ -36,8 +41,8 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Absent:
-    """What cannot be had, why, and how to get it."""
+class Missing:
+    """Something that could not be measured: the reason, and the command that would get it."""
 
     what: str
     reason: str
@@ -45,8 +50,8 @@ class Absent:
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A figure of the paper: drawn, or why not."""
+class FigureOutcome:
+    """Whether a figure of the paper was drawn, and if not, why."""
 
     figure: PaperFigure
     drawn: bool
@@ -55,24 +60,24 @@ class Shown:
 
 @dataclass
 class Reproduction:
-    """What came of it."""
+    """A paper, reproduced as far as possible."""
 
     paper: Paper
     run: Path
     figures: list[PaperFigure]
     """Those that were asked for."""
     parts: list[Part]
-    absent: list[Absent] = field(default_factory=list)
-    shown: list[Shown] = field(default_factory=list)
+    missing: list[Missing] = field(default_factory=list)
+    outcomes: list[FigureOutcome] = field(default_factory=list)
     progress: Progress = field(default_factory=lambda: Progress(quiet=True))
 
     @cached_property
     def tables(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Both tables of the run, with what figures and claims need beyond the default, for one checkpoint of each suite."""
+        """Both tables of the run, with the metrics on request that figures and claims need, for one checkpoint of each suite."""
         results = Results(self.run)
-        named = dict.fromkeys(name for figure in self.figures for name in figure.also)
-        named |= dict.fromkeys(self.paper.also if len(self.figures) == len(self.paper.figures) else ())
-        rows, points = results.cached_tables(list(named), self.progress)
+        names = dict.fromkeys(name for figure in self.figures for name in figure.also)
+        names |= dict.fromkeys(self.paper.also if len(self.figures) == len(self.paper.figures) else ())
+        rows, points = results.cached_tables(list(names), self.progress)
         table, series = (
             concat_tables([results.table(policy="every"), rows], TABLE_COLUMNS),
             concat_tables([results.series(), points], SERIES_COLUMNS),
@@ -81,8 +86,8 @@ class Reproduction:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a reproduction is asked for."""
+class Request:
+    """What to reproduce of a paper, on which models and data, and who measures."""
 
     models: str = "embedded"
     data: tuple[str, ...] = ("embedded",)
@@ -90,187 +95,186 @@ class Asked:
     folder: str = MODELS_FOLDER
     options: dict[str, Any] = field(default_factory=dict)
     engine: Engine = field(default_factory=Engine)
-    """Who measures."""
 
     def __post_init__(self) -> None:
         if self.models not in CHOICES:
             raise IsoscopeError(f"--models takes {', '.join(CHOICES)}; got {self.models!r}{nearest(self.models, list(CHOICES)) or '.'}")
 
+    @classmethod
+    def from_options(cls, **given: Any) -> Request:
+        """A request from options of the command line; those that are None keep the experiment's own value."""
+        own = {name: given.pop(name) for name in ("models", "figure", "folder") if given.get(name) is not None}
+        data = given.pop("data", None)
+        request = cls(**own, options={name: value for name, value in given.items() if value is not None and name not in own})
+        return replace(request, data=tuple(data)) if data else request
 
-def planned(paper: Paper, asked: Asked, out: Path) -> tuple[list[Part], list[Absent]]:
-    """The work, each piece once, and what cannot be had without trying."""
-    wanted = [paper.experiment(name) for name in paper.figure(asked.figure).needs] if asked.figure else list(paper.experiments)
+    def sources_for(self, experiment: Experiment) -> tuple[str, ...]:
+        """The sources of an experiment; `paper` stands for the paper's own."""
+        return tuple(experiment.data if spec == "paper" else spec for spec in self.data)
+
+
+def plan_reproduction(paper: Paper, request: Request, out: Path) -> tuple[list[Part], list[Missing]]:
+    """The work, each piece once, and what is known to be missing without trying."""
+    wanted = [paper.experiment(name) for name in paper.figure(request.figure).needs] if request.figure else list(paper.experiments)
     parts: list[Part] = []
-    absent: list[Absent] = []
-    found = local_models(asked.folder) if asked.models == "local" and any(one.kind == "models" for one in wanted) else []
+    missing: list[Missing] = []
+    needs_folder = request.models == "local" and any(experiment.kind == "models" for experiment in wanted)
+    local = find_local_models(request.folder) if needs_folder else []
     for experiment in wanted:
-        own = list(_parts(experiment, asked, found, out))
+        own = list(_list_parts(experiment, request, local, out))
         parts += [part for part in own if (part.kind, part.what) not in {(other.kind, other.what) for other in parts}]
         if not own:
-            reason = "no such model comes with isoscope" if asked.models == "embedded" else f"no model lies in {asked.folder}"
-            absent.append(Absent(f"{experiment.name}: {experiment.says}", reason, _fetch(paper, experiment, asked)))
-    return parts, absent
+            reason = "no such model comes with isoscope" if request.models == "embedded" else f"no model lies in {request.folder}"
+            missing.append(Missing(f"{experiment.name}: {experiment.says}", reason, _fetch_command(paper, experiment, request)))
+    return parts, missing
 
 
-def _parts(experiment: Experiment, asked: Asked, found: list[str], out: Path) -> Iterable[Part]:
-    data = " ".join(f"--data '{spec}'" for spec in data_of(experiment, asked))
-    data += "".join(f" --split {one}" for one in experiment.options.get("split", ()))
+def _list_parts(experiment: Experiment, request: Request, local: list[str], out: Path) -> Iterable[Part]:
+    data = " ".join(f"--data '{spec}'" for spec in request.sources_for(experiment))
+    data += "".join(f" --split {split}" for split in experiment.options.get("split", ()))
     if experiment.kind == "block":
         yield Part(experiment, "block", "block", f"isoscope block --out {out}")
     elif experiment.kind == "null":
         yield Part(experiment, "isotropic vectors", "null", f"isoscope baseline --out {out}")
-    elif experiment.kind == "suite" or asked.models == "embedded":
-        names = experiment.paper if asked.models == "paper" else experiment.embedded
-        chosen = f" --steps {experiment.steps}" if experiment.steps and asked.models == "paper" else ""
+    elif experiment.kind == "suite" or request.models == "embedded":
+        names = experiment.paper if request.models == "paper" else experiment.embedded
+        steps = f" --steps {experiment.steps}" if experiment.steps and request.models == "paper" else ""
         for name in names:
-            yield Part(experiment, name, "suite", f"isoscope sweep '{name}'{chosen} {data} --out {out}")
+            yield Part(experiment, name, "suite", f"isoscope sweep '{name}'{steps} {data} --out {out}")
     else:
-        for name in experiment.paper if asked.models == "paper" else found:
+        for name in experiment.paper if request.models == "paper" else local:
             yield Part(experiment, name, "model", f"isoscope measure '{name}' {data} --out {out}")
 
 
-def _fetch(paper: Paper, experiment: Experiment, asked: Asked) -> str:
-    """The command that gets what an experiment lacks."""
-    if asked.models == "local":
+def _fetch_command(paper: Paper, experiment: Experiment, request: Request) -> str:
+    """The command that gets the models that an experiment lacks."""
+    if request.models == "local":
         return "make zoo fetches real models into .cache/models"
     return f"isoscope reproduce {paper.name} --models paper, with a hub: {', '.join(experiment.paper)}; or --models local"
 
 
-def data_of(experiment: Experiment, asked: Asked) -> tuple[str, ...]:
-    """The sources of an experiment: the paper's own where `paper` is asked for."""
-    return tuple(experiment.data if spec == "paper" else spec for spec in asked.data)
-
-
-def local_models(folder: str) -> list[str]:
+def find_local_models(folder: str) -> list[str]:
     """The models in a folder: folders with a configuration, and GGUF or Whisper files one level down."""
     root = Path(folder)
     if not root.is_dir():
         raise IsoscopeError(f"There is no folder {folder}; name one that holds models with --folder, or fetch some with `make zoo`.")
-    found = []
+    models = []
     for path in sorted(root.iterdir()):
         if path.is_dir():
-            alone = sorted(path.glob("*.gguf"))
-            found += [str(one) for one in alone] or [str(path)]
+            models += [str(file) for file in sorted(path.glob("*.gguf"))] or [str(path)]
         elif path.suffix in (".gguf", ".pt"):
-            found.append(str(path))
-    return found
+            models.append(str(path))
+    return models
 
 
-def reproduce(name: str, out: str | Path, asked: Asked | None = None, *, quiet: bool = False) -> Reproduction:
-    """Do of a paper what is not done yet; what cannot be had is listed and stops nothing."""
-    asked, paper, folder = asked or Asked(), papers[name], Path(out)
-    parts, absent = planned(paper, asked, folder)
+def reproduce(name: str, out: str | Path, request: Request | None = None, *, quiet: bool = False) -> Reproduction:
+    """Do what is left of a paper. What is missing is listed, and stops nothing else."""
+    request, paper, folder = request or Request(), papers[name], Path(out)
+    parts, missing = plan_reproduction(paper, request, folder)
     progress = Progress(quiet=quiet)
-    figures = [paper.figure(asked.figure)] if asked.figure else list(paper.figures)
-    found = Reproduction(paper, folder, figures, parts, absent, progress=progress)
-    work = Work(folder, asked, progress)
+    figures = [paper.figure(request.figure)] if request.figure else list(paper.figures)
+    reproduction = Reproduction(paper, folder, figures, parts, missing, progress=progress)
+    worker = PartWorker(folder, request, progress)
     Run(folder).prepare()
-    for act, own in (
-        (work.suites, [part for part in parts if part.kind == "suite"]),
-        (work.models, [part for part in parts if part.kind == "model"]),
-        (work.block, [part for part in parts if part.kind == "block"]),
-        (work.chance, [part for part in parts if part.kind == "null"]),
+    for kind, act in (
+        ("suite", worker.sweep_suites),
+        ("model", worker.measure_models),
+        ("block", worker.run_block),
+        ("null", worker.write_null),
     ):
+        own = [part for part in parts if part.kind == kind]
         problems = act(own) if own else []
         for problem in problems:
             progress.note(f"{problem.what}: {problem.reason}")
-        found.absent += problems
+        reproduction.missing += problems
     if not Run(folder).cells():
-        raise IsoscopeError(f"Nothing of {name} could be done: {found.absent[0].reason} ({found.absent[0].command}).")
-    found.shown = shown(found)
-    return found
+        first = reproduction.missing[0]
+        raise IsoscopeError(f"Nothing of {name} could be done: {first.reason} ({first.command}).")
+    reproduction.outcomes = try_figures(reproduction)
+    return reproduction
 
 
 @dataclass(frozen=True)
-class Work:
-    """How each kind of part is done."""
+class PartWorker:
+    """Does each kind of part, and returns what could not be done."""
 
     run: Path
-    asked: Asked
+    request: Request
     progress: Progress
 
-    def suites(self, parts: list[Part]) -> list[Absent]:
-        """Suites of one experiment in one sweep, which measures them side by side."""
-        from isoscope.engine.sweep import sweep_with_faults
-
+    def sweep_suites(self, parts: list[Part]) -> list[Missing]:
+        """Measure the suites of each experiment in one sweep, which measures them in parallel."""
         problems = []
-        for experiment in dict.fromkeys(part.experiment.name for part in parts):
-            own = [part for part in parts if part.experiment.name == experiment]
-            one = own[0].experiment
-            own_steps = (one.steps, one.seeds) if self.asked.models == "paper" else (None, None)
-
-            def act(own: list[Part] = own, one: Experiment = one, steps: Any = own_steps) -> None:
-                options = self._options(one)
-                own_count = options.pop("processes", None)
-                engine = self.asked.engine
-                _, faults = sweep_with_faults(
-                    [part.what for part in own],
-                    data_of(one, self.asked),
-                    self.run,
-                    steps=steps[0],
-                    seeds=steps[1],
-                    delete=self.asked.models == "paper",
-                    engine=engine if engine.processes or engine.is_remote else replace(engine, processes=own_count),
-                    column=None,
-                    quiet=self.progress.quiet,
-                    **options,
-                )
-                for fault in faults:
-                    self.progress.note(fault)
-
-            problems += self._tried(own[0], act)
+        for own in _by_experiment(parts):
+            try:
+                self._sweep(own)
+            except IsoscopeError as error:
+                problems.append(self._missing(own[0], error))
         return problems
 
-    def models(self, parts: list[Part]) -> list[Absent]:
-        """The models of one experiment side by side: what one lacks stops no other."""
-        problems = []
-        for experiment in dict.fromkeys(part.experiment.name for part in parts):
-            own = [part for part in parts if part.experiment.name == experiment]
-            problems += self._together(own) if self._side_by_side else [one for part in own for one in self._together([part])]
-        return problems
+    def _sweep(self, parts: list[Part]) -> None:
+        experiment = parts[0].experiment
+        published = self.request.models == "paper"
+        options = self._options(experiment)
+        processes = options.pop("processes", None)
+        engine = self.request.engine
+        _, faults = sweep_with_faults(
+            [part.what for part in parts],
+            self.request.sources_for(experiment),
+            self.run,
+            steps=experiment.steps if published else None,
+            seeds=experiment.seeds if published else None,
+            delete=published,
+            engine=engine if engine.processes or engine.is_remote else replace(engine, processes=processes),
+            column=None,
+            quiet=self.progress.quiet,
+            **options,
+        )
+        for fault in faults:
+            self.progress.note(fault)
 
-    @property
-    def _side_by_side(self) -> bool:
-        return self.asked.engine.is_remote or (self.asked.engine.processes or 1) > 1
+    def measure_models(self, parts: list[Part]) -> list[Missing]:
+        """Measure the models of each experiment. A model that fails stops no other."""
+        engine = self.request.engine
+        together = engine.is_remote or (engine.processes or 1) > 1
+        groups = [group for own in _by_experiment(parts) for group in ([own] if together else [[part] for part in own])]
+        return [problem for group in groups for problem in self._measure(group)]
 
-    def _together(self, parts: list[Part]) -> list[Absent]:
-        from isoscope.engine.measure import measure
-        from isoscope.engine.measurement import UnfinishedError
-        from isoscope.models.reference import resolve
-
+    def _measure(self, parts: list[Part]) -> list[Missing]:
         options = self._options(parts[0].experiment)
         options.pop("processes", None)
-        asked = self.asked.engine
+        engine = self.request.engine
         there, problems = [], []
-        for part in parts:
-            missing = self._tried(part, lambda part=part: resolve(part.what, seed=options.get("seed", 0)))  # type: ignore[misc]
-            problems += missing
-            there += [] if missing else [part]
-
-        def act() -> None:
-            data = data_of(there[0].experiment, self.asked)
-            where: dict[str, Any] = {"engine": asked.name, "address": asked.address, "processes": asked.processes}
-            measure([part.what for part in there], data, self.run, quiet=self.progress.quiet, **where, **options)
-
+        for part in parts:  # `measure` looks all names up first and stops at one that is missing
+            try:
+                resolve(part.what, seed=options.get("seed", 0))
+                there.append(part)
+            except IsoscopeError as error:
+                problems.append(self._missing(part, error))
+        if not there:
+            return problems
+        data = self.request.sources_for(there[0].experiment)
+        asked: dict[str, Any] = {"engine": engine.name, "address": engine.address, "processes": engine.processes}
         try:
-            problems += self._tried(there[0], act, but=UnfinishedError) if there else []
+            measure([part.what for part in there], data, self.run, quiet=self.progress.quiet, **asked, **options)
         except UnfinishedError as error:
-            problems += [self._absent(part, error.reasons[part.what]) for part in there if part.what in error.reasons]
+            problems += [self._missing(part, error.reasons[part.what]) for part in there if part.what in error.reasons]
+        except IsoscopeError as error:
+            problems.append(self._missing(there[0], error))
         return problems
 
-    def block(self, parts: list[Part]) -> list[Absent]:
-        """The paper's own setting."""
-        from isoscope.engine.threads import limit_threads
+    def run_block(self, parts: list[Part]) -> list[Missing]:
+        """Run the experiment of the untrained block in the paper's own setting."""
         from isoscope.lab.block import Network, Trial, carry_out
 
         trial = Trial(draws=int(self._options(parts[0].experiment).get("draws", 5)))
         total = trial.draws * len(trial.norms)
-        with limit_threads(self.asked.options.get("threads")), self.progress.bar("block", total, "measurements") as bar:
+        with limit_threads(self.request.options.get("threads")), self.progress.bar("block", total, "measurements") as bar:
             carry_out(Run(self.run), Network(), trial, bar.advance)
         return []
 
-    def chance(self, parts: list[Part]) -> list[Absent]:
-        """The closed forms, as a cell."""
+    def write_null(self, parts: list[Part]) -> list[Missing]:
+        """Write the closed forms for isotropic vectors as a cell."""
         from isoscope.lab.null import DIMENSIONS, tables
 
         identity = {"experiment": "isotropic", "version": 1, "n": 4096, "d": list(DIMENSIONS), "shard": [0, 1]}
@@ -280,47 +284,39 @@ class Work:
         return []
 
     def _options(self, experiment: Experiment) -> dict[str, Any]:
-        embedded = self.asked.models == "embedded" or (self.asked.models == "local" and experiment.kind == "suite")
-        chosen = experiment.small if embedded else experiment.options
-        return dict(chosen) | {name: value for name, value in self.asked.options.items() if value is not None}
+        """The options of an experiment, small ones for embedded models, and those that the user gave."""
+        embedded = self.request.models == "embedded" or (self.request.models == "local" and experiment.kind == "suite")
+        options = experiment.small if embedded else experiment.options
+        return dict(options) | {name: value for name, value in self.request.options.items() if value is not None}
 
-    def _tried(self, part: Part, act: Callable[[], object], but: type[IsoscopeError] | tuple[()] = ()) -> list[Absent]:
-        try:
-            act()
-        except but:
-            raise
-        except IsoscopeError as error:
-            return [self._absent(part, error)]
-        return []
-
-    def _absent(self, part: Part, error: IsoscopeError) -> Absent:
-        gated = part.experiment.gated if "paper" in self.asked.data else ""
-        return Absent(part.what, str(error), gated or part.command)
+    def _missing(self, part: Part, error: IsoscopeError) -> Missing:
+        gated = part.experiment.gated if "paper" in self.request.data else ""
+        return Missing(part.what, str(error), gated or part.command)
 
 
-def shown(found: Reproduction) -> list[Shown]:
+def _by_experiment(parts: list[Part]) -> list[list[Part]]:
+    """Parts grouped by experiment, in their order."""
+    groups: dict[str, list[Part]] = {}
+    for part in parts:
+        groups.setdefault(part.experiment.name, []).append(part)
+    return list(groups.values())
+
+
+def try_figures(reproduction: Reproduction) -> list[FigureOutcome]:
     """Which figures of the paper the run can fill, and why it cannot fill the others."""
     from isoscope.figures import figures
 
-    table, series = found.tables
-    now = one_checkpoint(table, series)
-    said = []
-    for figure in found.figures:
-        drawn = any(figures[name].draw(*((table, series) if name.startswith("training_") else now)) is not None for name in figure.draws)
-        said.append(Shown(figure, drawn, "" if drawn else _why(found, figure)))
-    return said
+    whole = reproduction.tables
+    now = one_checkpoint(*whole)
+    outcomes = []
+    for figure in reproduction.figures:
+        drawn = any(figures[name].draw(*(whole if name.startswith("training_") else now)) is not None for name in figure.draws)
+        outcomes.append(FigureOutcome(figure, drawn, "" if drawn else _reason_not_drawn(reproduction, figure)))
+    return outcomes
 
 
-def _why(found: Reproduction, figure: PaperFigure) -> str:
-    """Why a figure is not there."""
-    of = [part.what for part in found.parts if part.experiment.name in figure.needs]
-    reasons = [one for one in found.absent if one.what in of or one.what.partition(":")[0] in figure.needs]
-    return "; ".join(f"{one.reason} ({one.command})" for one in reasons) or "the run holds nothing that it could be drawn from"
-
-
-def options_of(**given: Any) -> Asked:
-    """What is asked for, from options of the command line; those that are None keep the experiment's own."""
-    own = {name: given.pop(name) for name in ("models", "figure", "folder") if given.get(name) is not None}
-    data = given.pop("data", None)
-    asked = Asked(**own, options={name: value for name, value in given.items() if value is not None and name not in own})
-    return replace(asked, data=tuple(data)) if data else asked
+def _reason_not_drawn(reproduction: Reproduction, figure: PaperFigure) -> str:
+    """Why a figure is not drawn."""
+    needed = [part.what for part in reproduction.parts if part.experiment.name in figure.needs]
+    reasons = [gap for gap in reproduction.missing if gap.what in needed or gap.what.partition(":")[0] in figure.needs]
+    return "; ".join(f"{gap.reason} ({gap.command})" for gap in reasons) or "the run holds nothing that it could be drawn from"
