@@ -97,7 +97,7 @@ def profile_shapes(profile: Profile) -> Iterator[Panel]:
 
 def series_curves(series: Series) -> Iterator[Panel]:
     """The curve itself on three clouds."""
-    if series.about == "attention":
+    if series.subject == "attention":
         made: dict[str, Any] = {name: attention_cloud(*random_attention()[name]) for name in ("isotropic", "drifting")}
     else:
         made = {name: cloud_of(random_clouds()[name]) for name in ("isotropic", "dominated", "heavy norms")}
@@ -114,7 +114,7 @@ def panels(entry: Metric | Series | Profile) -> Iterator[Panel]:
         yield from profile_shapes(entry)
     elif isinstance(entry, Series):
         yield from series_curves(entry)
-    elif entry.about == "attention":
+    elif entry.subject == "attention":
         yield "queries grow", "times as long", swept(entry, lambda x: attending(sharp=x), SHARPNESS)
         yield "queries and keys drift", "by", swept(entry, lambda x: attending(drift=x), DRIFTS)
     else:

@@ -126,14 +126,14 @@ def kind_of(entry: Any) -> str:
 
     if isinstance(entry, Profile):
         return "stack"
-    return str(entry.about) if hasattr(entry, "range") else "series"
+    return str(entry.subject) if hasattr(entry, "range") else "series"
 
 
 def commands(entry: Any) -> list[str]:
     """How the shell gets it."""
     kind = kind_of(entry)
     if kind == "series":
-        taps = " --taps hidden,attention" if entry.about == "attention" else ""
+        taps = " --taps hidden,attention" if entry.subject == "attention" else ""
         return [f"isoscope measure MODEL{taps} --out RUN", f"isoscope table RUN --series --metric {entry.name}"]
     taps = " --taps hidden,attention" if kind == "attention" else ""
     options = {"cosine": " --cosine-sd", "medians": " --median"}

@@ -80,11 +80,6 @@ class Number(float):
         """Whether the whole interval (or, without one, the value) lies above the null."""
         return (self if math.isnan(self.low) else self.low) > self.null
 
-    def about(self, interval: str | None) -> Number:
-        """This number, with what its interval is about: the population, or this n."""
-        self.interval_about = interval or ""
-        return self
-
     def as_dict(self) -> dict[str, float | int | str | None]:
         """The number for JSON: what is not defined is null."""
 

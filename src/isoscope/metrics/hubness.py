@@ -10,6 +10,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.chance import margin
 from isoscope.statistics.cloud import Cloud
+from isoscope.statistics.declaration import Question
 from isoscope.statistics.metric import metric
 from isoscope.statistics.resampled_neighbours import Among, isotropic_clouds, jackknife_error, matched
 from isoscope.statistics.sample import mix
@@ -45,7 +46,14 @@ def _chance(n: int, d: int) -> tuple[float, float]:
     return values[0], jackknife_error(drawn[0], K, _of, mix(np.arange(n, dtype=np.uint64)))[0]
 
 
-@metric(reads=("neighbours",), range=(-np.inf, np.inf), interval_about=THIS_N, title="Hubness", on_request=True)
+@metric(
+    reads=("neighbours",),
+    range=(-np.inf, np.inf),
+    interval_about=THIS_N,
+    title="Hubness",
+    question=Question.LOCAL_GEOMETRY,
+    on_request=True,
+)
 def hubness(cloud: Cloud) -> Number:
     """Whether a few points are among the nearest neighbours of very many others: 0 where all are about equally often, 1 and more with hubs.
 
