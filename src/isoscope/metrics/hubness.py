@@ -55,7 +55,7 @@ def _chance(n: int, d: int) -> tuple[float, float]:
     on_request=True,
 )
 def hubness(cloud: Cloud) -> Number:
-    """Whether a few points are among the nearest neighbours of very many others: 0 where all are about equally often, 1 and more with hubs.
+    """Whether a few points are among the nearest neighbours of very many others: 0 if all are about equally often, 1 and more with hubs.
 
     The skewness ``E(N − 10)³/sd(N)³`` of N, the number of points of the sample that have a point among their 10 nearest neighbours.
 

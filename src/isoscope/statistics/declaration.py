@@ -79,7 +79,7 @@ class Declaration:
 
     @property
     def position(self) -> tuple[str, int]:
-        """The file and the line of the declaration. Under a question, the index lists declarations in this order."""
+        """The module and the line of the declaration: the order of the index within a question."""
         return self.__module__, self.__wrapped__.__code__.co_firstlineno
 
     def available(self, cloud: AnyCloud) -> bool:
