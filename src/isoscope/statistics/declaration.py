@@ -115,6 +115,7 @@ def decorator_for(kind: Callable[Concatenate[Callable[[Any], Any], P], D]) -> Ca
     def decorator(*args: P.args, **kwargs: P.kwargs) -> Callable[[Callable[[Any], Any]], D]:
         return lambda function: kind(function, *args, **kwargs)
 
-    decorator.__doc__ = kind.__doc__
-    decorator.__signature__ = inspect.signature(kind)  # type: ignore[attr-defined]
+    # `help(metric)` shows the arguments of `Metric` and what they mean, all but the function, which comes with the decoration.
+    _, *arguments = inspect.signature(kind).parameters.values()
+    decorator.__doc__, decorator.__signature__ = kind.__doc__, inspect.Signature(arguments)  # type: ignore[attr-defined]
     return decorator
