@@ -52,15 +52,15 @@ CITATION = re.compile(r"\((?:18|19|20)\d\d\)")
 def sections(doc: str) -> dict[str, str]:
     """A metric's docstring as its definition, its range and null, and its reference; the doctest is left out."""
     paragraphs = [" ".join(part.split()) for part in doc.partition(">>>")[0].split("\n\n")[1:]]
-    found: dict[str, list[str]] = {"definition": [], "range": [], "reference": []}
+    sentences: dict[str, list[str]] = {"definition": [], "range": [], "reference": []}
     for paragraph in filter(None, paragraphs):
         before, mark, after = (part.replace("``", "`") for part in paragraph.partition("Range "))
         kind = "reference" if not mark and CITATION.search(before) and "`" not in before else "definition"
         if before:
-            found[kind].append(before.strip())
+            sentences[kind].append(before.strip())
         if mark:
-            found["range"].append(mark + after)
-    return {kind: " ".join(parts) for kind, parts in found.items()}
+            sentences["range"].append(mark + after)
+    return {kind: " ".join(parts) for kind, parts in sentences.items()}
 
 
 def metric_page(entry: Any) -> str:
@@ -102,8 +102,8 @@ def commands(entry: Any) -> list[str]:
     taps = " --taps hidden,attention" if kind == "attention" else ""
     options = {"cosine": " --cosine-sd", "medians": " --median"}
     more = "".join(option for part, option in options.items() if part in entry.reads)
-    found = [f"isoscope measure MODEL{taps}{more} --out RUN", f"isoscope table RUN --metric {entry.name}"]
-    return found + ([f"isoscope embeddings FILE --metric {entry.name}"] if kind == "points" else [])
+    lines = [f"isoscope measure MODEL{taps}{more} --out RUN", f"isoscope table RUN --metric {entry.name}"]
+    return lines + ([f"isoscope embeddings FILE --metric {entry.name}"] if kind == "points" else [])
 
 
 def python_of(entry: Any) -> list[str]:
@@ -149,11 +149,12 @@ def claims_table() -> str:
     """Every claim, as `isoscope list claims` has it."""
     from isoscope.papers import claims
 
-    rows = [f"| {one.paper} {one.number} | `{one.name}` | {one.statement} | {one.refuted_by} |" for one in claims() if own(one)]
+    own = [claim for claim in claims() if is_own(claim)]
+    rows = [f"| {claim.paper} {claim.number} | `{claim.name}` | {claim.statement} | {claim.refuted_by} |" for claim in own]
     return "\n".join(["| paper | claim | it says | refuted by |", "|---|---|---|---|", *rows])
 
 
-def own(claim: Any) -> bool:
+def is_own(claim: Any) -> bool:
     """Whether a claim comes with isoscope."""
     return bool(claim.decide.__module__.startswith("isoscope.papers."))
 
@@ -163,10 +164,11 @@ def conventions_table() -> str:
     from isoscope.core.convention import CONVENTIONS
 
     rows = ["| | tokens | last layer | numbers | left open; chosen |", "|---|---|---|---|---|"]
-    for one in CONVENTIONS.values():
-        numbers = "; ".join(f"{reading.question}: {reading.said}" for reading in one.readings)
-        norm = f"{'after' if one.final else 'before'} the final norm"
-        rows.append(f"| `{one.name}` | `{one.policy}` | {norm} | {numbers} | {one.leaves_open}; {one.chosen} |")
+    for convention in CONVENTIONS.values():
+        numbers = "; ".join(f"{reading.question}: {reading.said}" for reading in convention.readings)
+        norm = f"{'after' if convention.final else 'before'} the final norm"
+        columns = f"`{convention.name}` | `{convention.policy}` | {norm} | {numbers}"
+        rows.append(f"| {columns} | {convention.leaves_open}; {convention.chosen} |")
     return "\n".join(rows)
 
 

@@ -83,6 +83,9 @@ def cosine_sd(cloud: Cloud) -> Number:
     c, with w = u − c: the two terms agree to many digits in a narrow cone, and their difference would be rounding.
 
     Range 0 to 1. Null 1/√d.
+
+    >>> round(cosine_sd([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]), 3)
+    0.471
     """
     moment, d = cloud.moments.cosine, cloud.d
     assert moment is not None

@@ -28,6 +28,9 @@ def participation_ratio(cloud: Cloud) -> Number:
     ``(Σλ)²/Σλ²``, centred.
 
     Range 1 to d. Null: its mean over isotropic Gaussian clouds of this n and d, about d/(1+d/n).
+
+    >>> round(participation_ratio([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]]), 3)
+    1.471
     """
     return cloud.spectral(_participation, bounds=(1.0, cloud.d))
 
@@ -66,6 +69,9 @@ def isoscore(cloud: Cloud) -> Number:
     ``(PR − 1)/(d − 1)`` with PR = (Σλ)²/Σλ², centred; exactly the score of Rudman et al. (2022).
 
     Range 0 to 1. Null: its mean over isotropic Gaussian clouds of this n and d; below 1 because n is finite.
+
+    >>> round(isoscore([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]]), 3)
+    0.471
     """
     if cloud.d < 2:
         return Number(np.nan, n=cloud.n, d=cloud.d, note="one dimension is always evenly spread")

@@ -40,7 +40,7 @@ def qk_cosine(cloud: AttentionCloud) -> Number:
 
 @_drift(range=(-np.inf, np.inf), interval_about=POPULATION, title="⟨Q̄, K̄⟩ in logits")
 def qk_dot(cloud: AttentionCloud) -> Number:
-    """What the drift of queries and keys adds to every score of a head, in logits.
+    """The amount that the drift of queries and keys adds to every score of a head, in logits.
 
     ``scale · ⟨Q̄, K̄⟩`` with the model's own scale, after a norm of queries and keys, if there is one, and before rotary. It cancels in
     softmax. Range −∞ to ∞. Null 0, with standard deviation scale · ‖Q̄‖‖K̄‖/√e: two directions by chance.

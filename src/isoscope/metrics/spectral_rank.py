@@ -25,6 +25,9 @@ def effective_rank(cloud: Cloud) -> Number:
     Range 1 to d. Null: its mean over isotropic Gaussian clouds of this n and d.
 
     Roy and Vetterli (2007).
+
+    >>> round(effective_rank([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]), 3)
+    2.0
     """
     return cloud.spectral(lambda values: np.asarray(np.exp(entropy(np.sqrt(values)))), bounds=(1.0, cloud.d))
 
@@ -36,6 +39,9 @@ def matrix_entropy(cloud: Cloud) -> Number:
     ``−Σ p ln p``, p = λ/Σλ, centred.
 
     Range 0 to ln d. Null: its mean over isotropic Gaussian clouds of this n and d.
+
+    >>> round(matrix_entropy([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]), 3)
+    0.693
     """
     return cloud.spectral(lambda values: np.asarray(entropy(values)), bounds=(0.0, np.log(cloud.d)))
 
@@ -66,5 +72,8 @@ def stable_rank(cloud: Cloud) -> Number:
     ``‖X‖²_F/‖X‖²₂``, uncentred: drift lowers it. (Centred it would be 1/top_share.)
 
     Range 1 to d. Null: its mean over isotropic Gaussian clouds of this n and d.
+
+    >>> round(stable_rank([[2.0, 1.0], [2.0, -1.0], [2.0, 0.5], [2.0, -0.5]]), 3)
+    1.156
     """
     return cloud.spectral(lambda values: np.asarray(values.sum(-1) / values[..., 0]), centred=False, bounds=(1.0, cloud.d))

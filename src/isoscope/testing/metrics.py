@@ -23,7 +23,7 @@ from isoscope.testing.requirement import require
 def _clouds(entry: Metric | Series) -> Iterator[tuple[str, AnyCloud, AnyCloud]]:
     """Clouds of the kind that an entry measures, by name, and each with its rows in another order."""
     rng = np.random.default_rng(1)
-    if set(entry.reads) & set(ATTENTION_PARTS):
+    if entry.subject == "attention":
         for kind, (query, key) in random_attention().items():
             order = rng.permutation(len(query))
             yield kind, attention_cloud(query, key), attention_cloud(query[order], key[order])
@@ -54,7 +54,7 @@ def check_metric(metric: Metric) -> None:
     for kind, cloud, other in _clouds(metric):
         where = f"{name} of the cloud {kind!r}"
         before = _state(cloud)
-        value = _called_twice(metric, cloud, where)
+        value = _call_twice(metric, cloud, where)
         require(_same(before, _state(cloud)), f"{where} changed the cloud.")
         _check_number(metric, value, where)
         has_value, has_interval = has_value or not math.isnan(value), has_interval or not math.isnan(value.low)
@@ -100,19 +100,18 @@ def check_profile(profile: Profile) -> None:
         where = f"{name} of {blocks} blocks"
         stack = random_stack(blocks)
         before = {layer: _state(cloud) for layer, cloud in stack.items()}
-        value = _called_twice(profile, stack, where)
+        value = _call_twice(profile, stack, where)
         for layer, cloud in stack.items():
             require(_same(before[layer], _state(cloud)), f"{where} changed the cloud of layer {layer}.")
         _check_number(profile, value, where)
         require(not math.isnan(value.low), f"{where} has no interval.")
-        entered = profile(stack | {0: cloud_of(random_clouds()["dominated"])})
-        require(float(entered) == float(value), f"{where} depends on layer 0, which no block has made.")
-        require(
-            math.isnan(profile({layer: stack[layer] for layer in stack if layer != 3})), f"{where} does not mind that a block is missing."
-        )
-        one, other = np.random.default_rng(blocks).random((2, blocks))
-        combined = 2 * profile.contrasts(one) - profile.contrasts(other)
-        linear = np.allclose(profile.contrasts(2 * one - other), combined, rtol=0, atol=1e-9)
+        other_input = profile(stack | {0: cloud_of(random_clouds()["dominated"])})
+        require(float(other_input) == float(value), f"{where} depends on layer 0, which no block has made.")
+        with_gap = profile({layer: stack[layer] for layer in stack if layer != 3})
+        require(math.isnan(with_gap), f"{where} is {float(with_gap)} without block 3; NaN is expected.")
+        a, b = np.random.default_rng(blocks).random((2, blocks))
+        combined = 2 * profile.contrasts(a) - profile.contrasts(b)
+        linear = np.allclose(profile.contrasts(2 * a - b), combined, rtol=0, atol=1e-9)
         require(linear, f"{where} has contrasts that are not linear in the numbers of the blocks; its interval needs linear ones.")
     few = profile(random_stack(FEWEST_BLOCKS - 1))
     require(math.isnan(few) and bool(few.note), f"{name} of {FEWEST_BLOCKS - 1} blocks is {float(few)}; NaN with a note is expected.")
@@ -131,19 +130,20 @@ def _check_declaration(entry: Metric | Series | Profile) -> None:
     require(bool(summary), f"{name}: there is no docstring.")
     require(summary.endswith(".") and ". " not in summary, f"{name}: the docstring must begin with one sentence; it begins {summary!r}.")
     require(bool(entry.title.strip()), f"{name}: the title is empty.")
-    parts = ATTENTION_PARTS if set(entry.reads) & set(ATTENTION_PARTS) else PARTS
+    parts = ATTENTION_PARTS if entry.subject == "attention" else PARTS
     unknown = set(entry.reads) - set(parts)
     require(bool(entry.reads) and not unknown, f"{name}: reads must name parts of a cloud ({', '.join(parts)}); it names {entry.reads}.")
 
 
-def _called_twice(metric: Callable[[Any], Number], measured: Any, where: str) -> Number:
-    with warnings.catch_warnings(record=True) as said:
+def _call_twice(metric: Callable[[Any], Number], cloud: Any, where: str) -> Number:
+    """The number of a cloud, which must be the same twice and come without a warning."""
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        first, second = metric(measured), metric(measured)
-    require(not said, f"{where} warns: {said[0].message if said else ''}")
+        first, second = metric(cloud), metric(cloud)
+    require(not caught, f"{where} warns: {caught[0].message if caught else ''}")
     require(isinstance(first, Number), f"{where} is a {type(first).__name__}; a Number is expected.")
-    one, two = ([float(x), x.low, x.high, x.null, x.null_sd] for x in (first, second))
-    require(bool(np.array_equal(one, two, equal_nan=True)), f"{where} differs when called again: {one} and {two}.")
+    before, after = ([float(number), number.low, number.high, number.null, number.null_sd] for number in (first, second))
+    require(bool(np.array_equal(before, after, equal_nan=True)), f"{where} differs when called again: {before} and {after}.")
     return first
 
 
@@ -166,12 +166,12 @@ def _near(a: float, b: float) -> bool:
 
 
 def _state(cloud: AnyCloud) -> dict[str, np.ndarray]:
-    """All that a cloud holds, copied."""
+    """A copy of every array of a cloud."""
     state: dict[str, np.ndarray] = {}
     if isinstance(cloud, AttentionCloud):
-        held = {name: value.copy() for name, value in vars(cloud).items() if isinstance(value, np.ndarray)}
+        arrays = {name: value.copy() for name, value in vars(cloud).items() if isinstance(value, np.ndarray)}
         sides = {"queries": _state(cloud.queries), "keys": _state(cloud.keys)} if cloud.pair is not None else {}
-        return held | {f"{side}.{key}": value for side, part in sides.items() for key, value in part.items()}
+        return arrays | {f"{side}.{key}": value for side, part in sides.items() for key, value in part.items()}
     for name, part in (("moments", cloud.moments), ("groups", cloud.groups), ("sample", cloud.sample)):
         if part is not None:
             state |= {f"{name}.{key}": value.copy() for key, value in part.state().items()}
