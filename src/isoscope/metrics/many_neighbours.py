@@ -15,17 +15,11 @@ from isoscope.statistics.dimension import gride as gride_fit
 from isoscope.statistics.metric import Curve, metric, series
 
 _dimension = partial(
-    metric,
-    reads=("neighbours",),
-    range=(0.0, np.inf),
-    interval_about=THIS_N,
-    question=Question.INTRINSIC_DIMENSION,
-    at_least=3,
-    on_request=True,
+    metric, reads=("neighbours",), range=(0.0, np.inf), interval_about=THIS_N, question=Question.INTRINSIC_DIMENSION, at_least=3
 )
 
 
-@_dimension(title="Intrinsic dimension (GRIDE, 8 to 16)")
+@_dimension(title="Intrinsic dimension (GRIDE, 8 to 16)", on_request=True)
 def gride(cloud: Cloud) -> Number:
     """The intrinsic dimension at the scale of the 8th to the 16th neighbour.
 
@@ -39,7 +33,7 @@ def gride(cloud: Cloud) -> Number:
     return dimension(cloud, GRIDE)
 
 
-@_dimension(title="Intrinsic dimension (Levina–Bickel, 20)")
+@_dimension(title="Intrinsic dimension (Levina–Bickel, 20)", on_request=True)
 def levina_bickel(cloud: Cloud) -> Number:
     """The intrinsic dimension by maximum likelihood over the 20 nearest neighbours.
 
