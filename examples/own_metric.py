@@ -14,11 +14,10 @@ MEAN_SIGN = '''
 
 import numpy as np
 
-from isoscope.core.number import Number
-from isoscope.statistics.metric import metric
+from isoscope.plugins import Number, Question, metric
 
 
-@metric(reads=("sums",), range=(-1.0, 1.0), title="Mean sign of the drift", at_least=1)
+@metric(reads=("sums",), range=(-1.0, 1.0), title="Mean sign of the drift", question=Question.COMMON_MEAN, at_least=1)
 def mean_sign(cloud):
     """Whether the mean's coordinates are positive (1), negative (-1) or both (near 0).
 
@@ -34,14 +33,13 @@ def main() -> None:
         (Path(plugins) / "metrics" / "mean_sign.py").write_text(MEAN_SIGN, "utf-8")
         os.environ["ISOSCOPE_PLUGINS"] = plugins  # before isoscope.metrics is first imported
         import isoscope
-        from isoscope.metrics import registry
         from isoscope.testing import check_metric
 
-        check_metric(registry["mean_sign"])
+        check_metric(isoscope.metrics.mean_sign)
         rng = np.random.default_rng(0)
         for name, X in (("centred", rng.standard_normal((2000, 64))), ("rectified", rng.standard_normal((2000, 64)).clip(min=0))):
-            found = isoscope.geometry(X, metric="mean_sign")["mean_sign"]
-            print(f"{name:10} mean_sign {found:6.3f}  null {found.null:.1f} ± {found.null_sd:.3f}")
+            number = isoscope.geometry(X, metric="mean_sign")["mean_sign"]
+            print(f"{name:10} mean_sign {number:6.3f}  null {number.null:.1f} ± {number.null_sd:.3f}")
 
 
 if __name__ == "__main__":

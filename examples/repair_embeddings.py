@@ -10,8 +10,7 @@ import sys
 
 import numpy as np
 
-from isoscope import metrics
-from isoscope.repair import AllButTheTop, Centre, Standardise, Whiten
+from isoscope import metrics, repair
 
 SHOWN = ("mean_cosine", "drift_ratio", "top_share", "effective_rank", "isoscore")
 
@@ -37,15 +36,16 @@ def same_topic(X: np.ndarray, topic: np.ndarray) -> float:
 
 def main() -> None:
     X, topic = (np.load(sys.argv[1]), None) if len(sys.argv) > 1 else ill_embeddings()
-    repairs = [None, Centre(), Standardise(), AllButTheTop(k=1), AllButTheTop(k=2), Whiten("zca"), Whiten("pca", n_components=16)]
+    transforms = [None, repair.Centre(), repair.Standardise(), repair.AllButTheTop(k=1), repair.AllButTheTop(k=2)]
+    transforms += [repair.Whiten("zca"), repair.Whiten("pca", n_components=16)]
     columns = [*SHOWN, *(["same_topic"] if topic is not None else [])]
     print(f"{'':28}" + "".join(f"{name:>15}" for name in columns))
-    for repair in repairs:
-        Y = X if repair is None else repair.fit_transform(X)
+    for transform in transforms:
+        Y = X if transform is None else transform.fit_transform(X)
         row = [float(getattr(metrics, name)(Y, sample=0)) for name in SHOWN]
         if topic is not None:
             row.append(same_topic(Y, topic))
-        print(f"{repair or 'as it is'!s:28}" + "".join(f"{round(value, 3) + 0.0:15.3f}" for value in row))
+        print(f"{transform or 'as it is'!s:28}" + "".join(f"{round(value, 3) + 0.0:15.3f}" for value in row))
 
 
 if __name__ == "__main__":

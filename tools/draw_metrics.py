@@ -3,7 +3,7 @@
 python tools/draw_metrics.py           all of them; a minute or two
 python tools/draw_metrics.py NAME …    these
 
-The real model is that of runs/gallery-minilm, which `make gallery` measures; the other panels need nothing.
+The real model is that of runs/gallery-minilm, which `make gallery` measures. Without that run its panel is left out.
 """
 
 from __future__ import annotations
@@ -62,17 +62,20 @@ def attending(sharp: float = 1.0, drift: float = 0.0) -> Any:
     return attention_cloud(sharp * (query + drift), key + drift)
 
 
-def swept(metric: Any, made: Callable[[float], Any], xs: tuple[float, ...]) -> list[Point]:
+def sweep_clouds(metric: Any, make_cloud: Callable[[float], Any], xs: tuple[float, ...]) -> list[Point]:
     """The metric on a cloud for each x, and its null."""
-    found = [(x, metric(made(x))) for x in xs]
-    values = [{"x": x, "y": float(number), "line": "value"} for x, number in found]
-    return [point for point in values + [{"x": x, "y": number.null, "line": "null"} for x, number in found] if math.isfinite(point["y"])]
+    numbers = [(x, metric(make_cloud(x))) for x in xs]
+    values = [{"x": x, "y": float(number), "line": "value"} for x, number in numbers]
+    nulls = [{"x": x, "y": number.null, "line": "null"} for x, number in numbers]
+    return [point for point in values + nulls if math.isfinite(point["y"])]
 
 
-def on_a_model(name: str) -> list[Point]:
-    """The metric over the layers of a real model and of its untrained twin, the mean over heads where it is of heads."""
+def points_on_model(name: str) -> list[Point]:
+    """The metric over the layers of a real model and of its untrained twin, averaged over heads; nothing without the run."""
     import isoscope
 
+    if not RUN.exists():
+        return []
     table = isoscope.open(RUN).table()
     rows = table[
         table["metric"].eq(name) & table["policy"].eq("all") & table["value"].notna() & table["layer"].notna() & table["kind"].ne("final")
@@ -91,13 +94,13 @@ def profile_shapes(profile: Profile) -> Iterator[Panel]:
     def stack(shape: np.ndarray) -> Callable[[float], Any]:
         return lambda height: {0: cloud_of(gaussian())} | {int(i): cloud_of(stretched(1 + height * shape[i - 1])) for i in depth}
 
-    yield "the middle blocks are stretched", "by", swept(profile, stack(np.sin(np.pi * (depth - 0.5) / 12)), (0, 1, 2, 4, 8))
-    yield "the last blocks are stretched", "by", swept(profile, stack((depth - 1) / 11), (0, 1, 2, 4, 8))
+    yield "the middle blocks are stretched", "by", sweep_clouds(profile, stack(np.sin(np.pi * (depth - 0.5) / 12)), (0, 1, 2, 4, 8))
+    yield "the last blocks are stretched", "by", sweep_clouds(profile, stack((depth - 1) / 11), (0, 1, 2, 4, 8))
 
 
 def series_curves(series: Series) -> Iterator[Panel]:
     """The curve itself on three clouds."""
-    if series.about == "attention":
+    if series.subject == "attention":
         made: dict[str, Any] = {name: attention_cloud(*random_attention()[name]) for name in ("isotropic", "drifting")}
     else:
         made = {name: cloud_of(random_clouds()[name]) for name in ("isotropic", "dominated", "heavy norms")}
@@ -114,16 +117,16 @@ def panels(entry: Metric | Series | Profile) -> Iterator[Panel]:
         yield from profile_shapes(entry)
     elif isinstance(entry, Series):
         yield from series_curves(entry)
-    elif entry.about == "attention":
-        yield "queries grow", "times as long", swept(entry, lambda x: attending(sharp=x), SHARPNESS)
-        yield "queries and keys drift", "by", swept(entry, lambda x: attending(drift=x), DRIFTS)
+    elif entry.subject == "attention":
+        yield "queries grow", "times as long", sweep_clouds(entry, lambda x: attending(sharp=x), SHARPNESS)
+        yield "queries and keys drift", "by", sweep_clouds(entry, lambda x: attending(drift=x), DRIFTS)
     else:
-        yield "all points drift", "by standard deviations", swept(entry, drifting, DRIFTS)
-        yield "one direction is stretched", "times", swept(entry, stretched, STRETCHES)
+        yield "all points drift", "by standard deviations", sweep_clouds(entry, drifting, DRIFTS)
+        yield "one direction is stretched", "times", sweep_clouds(entry, stretched, STRETCHES)
         if entry.on_request or "neighbours" in entry.reads:
-            yield f"points lie in few of {D} dimensions", "dimensions", swept(entry, flat, DIMENSIONS)
-    if isinstance(entry, Metric) and (found := on_a_model(entry.name)):
-        yield "all-MiniLM-L6-v2", "layer", found
+            yield f"points lie in few of {D} dimensions", "dimensions", sweep_clouds(entry, flat, DIMENSIONS)
+    if isinstance(entry, Metric) and (points := points_on_model(entry.name)):
+        yield "all-MiniLM-L6-v2", "layer", points
 
 
 def scale(entry: Metric | Series | Profile, points: list[Point]) -> dict[str, Any]:
@@ -141,7 +144,7 @@ def scale(entry: Metric | Series | Profile, points: list[Point]) -> dict[str, An
 
 
 def picture(entry: Metric | Series | Profile) -> str:
-    """All panels of a metric beside each other."""
+    """All panels of a metric next to each other."""
     tones = {"value": "#4c78a8", "null": "#7d7f86", "trained": "#4c78a8", "untrained": "#e4762b"}
     tones |= {"isotropic": "#7d7f86", "dominated": "#4c78a8", "heavy norms": "#e4762b", "drifting": "#4c78a8"}
     drawn = []
@@ -155,8 +158,8 @@ def picture(entry: Metric | Series | Profile) -> str:
         across = {"field": "x", "type": "quantitative", "title": x, "axis": {"tickCount": 4, "grid": False}, "scale": {"nice": False}}
         mark = {"type": "line", "strokeWidth": 1.8}
         rounded = [point | {"y": float(f"{point['y']:.4g}"), "x": float(f"{point['x']:.4g}")} for point in points]
-        own = {"title": {"text": title, "fontSize": 11, "fontWeight": "normal"}, "width": 170, "height": 110, "data": {"values": rounded}}
-        drawn.append(own | {"mark": mark, "encoding": {"x": across, "y": y, "color": colour}})
+        panel = {"title": {"text": title, "fontSize": 11, "fontWeight": "normal"}, "width": 170, "height": 110, "data": {"values": rounded}}
+        drawn.append(panel | {"mark": mark, "encoding": {"x": across, "y": y, "color": colour}})
     return light(rendered({"hconcat": drawn, "resolve": {"scale": {"color": "independent"}}, "config": PRINT}, "svg").decode())
 
 

@@ -21,9 +21,10 @@ import numpy as np
 from isoscope.metrics import metrics
 from isoscope.statistics.attention_cloud import AttentionCloud
 from isoscope.statistics.cloud import Cloud
+from isoscope.statistics.declaration import AnyCloud
 from isoscope.statistics.groups import GROUPS
 from isoscope.statistics.kernel import block_sums
-from isoscope.statistics.metric import Measured, Metric
+from isoscope.statistics.metric import Metric
 from isoscope.statistics.sample import mix, point_hashes
 from isoscope.statistics.site_statistics import SiteStatistics
 from isoscope.testing import attention_cloud
@@ -159,7 +160,7 @@ def coverages(model: Population | Attending, chosen: list[Metric], draws: int) -
     """The coverage of each metric that has an interval."""
     rng, found = np.random.default_rng(2), {metric.name: [] for metric in chosen}  # type: dict[str, list[tuple[float, float, float]]]
     for _ in range(draws):
-        cloud: Measured = model.cloud(rng)
+        cloud: AnyCloud = model.cloud(rng)
         for metric in chosen:
             number = metric(cloud)
             found[metric.name].append((float(number), number.low, number.high))

@@ -1,7 +1,9 @@
 """Write the pages that the code itself can write: metrics from their docstrings, the command line from its help, claims, the gallery.
 
 python tools/make_docs.py            writes docs/metrics.md, docs/metrics/*.md, docs/cli.md, docs/gallery.md and the table in docs/claims.md
-python tools/make_docs.py --check    writes nothing, says which of them is out of date and which picture is missing
+python tools/make_docs.py --check    writes nothing, reports which of them is out of date and which picture is missing
+
+A metric whose page is not in the repository yet is no mistake: the check leaves it out, and the next run without --check writes its page.
 
 Pictures are not drawn here: `tools/draw_metrics.py` draws those of metrics, `tools/make_gallery.py` those of the gallery.
 """
@@ -11,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -35,46 +38,9 @@ INTERVALS = {
     "population": "About the value of the whole population of documents.",
     "this n": "About the value at this n: the metric depends on the number of points, so compare it only at equal n.",
 }
-QUESTIONS = {
-    "Do vectors point the same way?": [
-        "between_cosine",
-        "within_cosine",
-        "mean_cosine",
-        "cosine_sd",
-        "partition_isotropy",
-        "isotropy_score",
-    ],
-    "How much of that is a common mean?": ["drift_ratio", "drift_norm", "centred_cosine", "mean_norm"],
-    "Does one direction dominate?": ["top_share", "top_share_linear", "top_share_norm_null"],
-    "How many dimensions are in use?": [
-        *("effective_rank", "participation_ratio", "participation_ratio_corrected", "isoscore", "matrix_entropy", "rankme", "stable_rank"),
-        "spectral_decay",
-    ],
-    "How many dimensions do neighbours spread in?": [
-        "two_nn",
-        "two_nn_mle",
-        "two_nn_razzhigaev",
-        "two_nn_batches",
-        "gride",
-        "levina_bickel",
-    ],
-    "Is it isotropic locally? Are there clusters and hubs?": [
-        *("local_share", "local_share_excess", "local_isoscore", "local_isoscore_excess", "cluster_share", "cluster_isoscore", "hubness")
-    ],
-    "Do a few coordinates carry it?": ["top_dimension_share", "top3_dimension_share"],
-    "What shape has the profile over the layers?": ["bell", "bell_linear", "share_range", "share_range_linear"],
-    "How sharp is attention?": [
-        *("attention_entropy", "attention_entropy_normalised", "attention_max", "attention_median", "attention_min"),
-        *("attention_sequence_max", "attention_sequence_min", "score_sd", "score_row_sd", "score_offset"),
-    ],
-    "Where does attention go?": ["sink_mass", "sink_mass_top", "sink_rate"],
-    "Do queries and keys drift together?": ["qk_cosine", "qk_dot", "drift_sharpening"],
-    "Curves": ["spectrum", "norms", "dimension_share", "gride_scales", "two_nn_sizes", "score_histogram", "between_cosine_left_out"],
-}
-"""The index of docs/metrics.md; what stands under no question comes last."""
 ON_A_MODEL = "on the layers of all-MiniLM-L6-v2 and of the same network untrained, 24 documents"
 PICTURES = {
-    "points": f"The picture is computed: on 300 Gaussian points in 24 dimensions, and, where the number is computed always, {ON_A_MODEL}.",
+    "points": f"The picture is computed: on 300 Gaussian points in 24 dimensions, and, if the number is always computed, {ON_A_MODEL}.",
     "attention": "The picture is computed: on causal attention of 20 sequences of 12 Gaussian queries and keys, and, as a mean over heads, "
     f"{ON_A_MODEL}.",
     "stack": "The picture is computed: on stacks of twelve clouds of 300 Gaussian points, one direction of which is stretched.",
@@ -86,15 +52,15 @@ CITATION = re.compile(r"\((?:18|19|20)\d\d\)")
 def sections(doc: str) -> dict[str, str]:
     """A metric's docstring as its definition, its range and null, and its reference; the doctest is left out."""
     paragraphs = [" ".join(part.split()) for part in doc.partition(">>>")[0].split("\n\n")[1:]]
-    found: dict[str, list[str]] = {"definition": [], "range": [], "reference": []}
+    sentences: dict[str, list[str]] = {"definition": [], "range": [], "reference": []}
     for paragraph in filter(None, paragraphs):
         before, mark, after = (part.replace("``", "`") for part in paragraph.partition("Range "))
         kind = "reference" if not mark and CITATION.search(before) and "`" not in before else "definition"
         if before:
-            found[kind].append(before.strip())
+            sentences[kind].append(before.strip())
         if mark:
-            found["range"].append(mark + after)
-    return {kind: " ".join(parts) for kind, parts in found.items()}
+            sentences["range"].append(mark + after)
+    return {kind: " ".join(parts) for kind, parts in sentences.items()}
 
 
 def metric_page(entry: Any) -> str:
@@ -105,41 +71,39 @@ def metric_page(entry: Any) -> str:
     if about := getattr(entry, "interval_about", None):
         lines += [f"- **Interval.** {INTERVALS[about]}"]
     lines += [f"- **Reads.** {'; '.join(PARTS[part] for part in entry.reads)}."]
-    lines += ["- **Computed** only where it is named: it takes seconds a layer."] if entry.on_request else []
+    lines += ["- **Computed** only if it is named: it takes seconds per layer."] if entry.on_request else []
     lines += [f"- **Reference.** {parts['reference']}"] if parts["reference"] else []
+    drawn = (DOCS / "metrics" / f"{entry.name}.svg").exists()
+    file = f"{entry.__module__.replace('.', '/')}.py"
     page = [
-        f"<!-- Written by tools/make_docs.py from the docstring in src/isoscope/metrics/{entry.name}.py; change that. -->",
+        f"<!-- Written by tools/make_docs.py from the docstring in src/{file}; change that. -->",
         f"# {entry.name}",
         f"*{entry.title}.* {entry.summary}",
-        f"![How {entry.name} behaves]({entry.name}.svg)",
+        *([f"![How {entry.name} behaves]({entry.name}.svg)"] if drawn else []),
         "\n".join(lines),
         f"```sh\n{chr(10).join(commands(entry))}\n```",
         f"```python\n{chr(10).join(python_of(entry))}\n```",
-        f"{PICTURES[kind_of(entry)]} [All metrics](../metrics.md) · [intervals and nulls](../intervals-and-nulls.md)",
+        f"{PICTURES[kind_of(entry)] + ' ' if drawn else ''}[All metrics](../metrics.md) · [intervals and nulls](../intervals-and-nulls.md)",
     ]
     return "\n\n".join(page) + "\n"
 
 
 def kind_of(entry: Any) -> str:
     """`points`, `attention`, `stack` or `series`."""
-    from isoscope.statistics.profile import Profile
-
-    if isinstance(entry, Profile):
-        return "stack"
-    return str(entry.about) if hasattr(entry, "range") else "series"
+    return str(entry.subject) if hasattr(entry, "range") else "series"
 
 
 def commands(entry: Any) -> list[str]:
     """How the shell gets it."""
     kind = kind_of(entry)
     if kind == "series":
-        taps = " --taps hidden,attention" if entry.about == "attention" else ""
+        taps = " --taps hidden,attention" if entry.subject == "attention" else ""
         return [f"isoscope measure MODEL{taps} --out RUN", f"isoscope table RUN --series --metric {entry.name}"]
     taps = " --taps hidden,attention" if kind == "attention" else ""
     options = {"cosine": " --cosine-sd", "medians": " --median"}
     more = "".join(option for part, option in options.items() if part in entry.reads)
-    found = [f"isoscope measure MODEL{taps}{more} --out RUN", f"isoscope table RUN --metric {entry.name}"]
-    return found + ([f"isoscope embeddings FILE --metric {entry.name}"] if kind == "points" else [])
+    lines = [f"isoscope measure MODEL{taps}{more} --out RUN", f"isoscope table RUN --metric {entry.name}"]
+    return lines + ([f"isoscope embeddings FILE --metric {entry.name}"] if kind == "points" else [])
 
 
 def python_of(entry: Any) -> list[str]:
@@ -147,21 +111,25 @@ def python_of(entry: Any) -> list[str]:
     kind = kind_of(entry)
     if kind == "series":
         return [f'isoscope.open("runs/mine").series("{entry.name}")']
-    matrix = [f"isoscope.metrics.{entry.name}(X)  # X: (n, d), one row a point"] if kind == "points" else []
+    matrix = [f"isoscope.metrics.{entry.name}(X)  # X: (n, d), one row per point"] if kind == "points" else []
     return [*matrix, f'isoscope.open("runs/mine").table("{entry.name}")']
 
 
-def entries() -> dict[str, Any]:
-    """Every metric, profile and series of isoscope's own, by name."""
+def entries(*, documented: bool = False) -> list[Any]:
+    """Every metric, profile and series, or only those that have a page already.
+
+    They are in the order of the index: by question, those that are always computed first, then by file and line.
+    """
     from isoscope.metrics import registry
+    from isoscope.statistics.declaration import Question
 
-    return {entry.name: entry for entry in registry if entry.__module__.startswith("isoscope.metrics.")}
+    questions = list(Question)
+    chosen = [entry for entry in registry if not documented or (DOCS / "metrics" / f"{entry.name}.md").exists()]
+    return sorted(chosen, key=lambda entry: (questions.index(entry.question), entry.on_request, entry.position))
 
 
-def metrics_page() -> str:
+def metrics_page(known: list[Any]) -> str:
     """docs/metrics.md: the index by question."""
-    known = entries()
-    asked = QUESTIONS | {"Others": [name for name in known if not any(name in names for names in QUESTIONS.values())]}
     page = [
         "<!-- Written by tools/make_docs.py from the docstrings in src/isoscope/metrics; change those. -->",
         "# Metrics",
@@ -170,9 +138,9 @@ def metrics_page() -> str:
         "[intervals-and-nulls.md](intervals-and-nulls.md).\nWhich number is whose: [conventions.md](conventions.md); what moves them "
         "besides the weights: [what-moves-these-numbers.md](what-moves-these-numbers.md).",
     ]
-    for question, names in asked.items():
-        rows = [f"| [{name}](metrics/{name}.md) | {known[name].summary} |" for name in names]
-        page += [f"## {question}", "\n".join(["| metric | what it means |", "|---|---|", *rows])] if rows else []
+    for question, asked in groupby(known, key=lambda entry: entry.question):
+        rows = [f"| [{entry.name}](metrics/{entry.name}.md) | {entry.summary} |" for entry in asked]
+        page += [f"## {question}", "\n".join(["| metric | what it means |", "|---|---|", *rows])]
     page += ["A series is a curve; it is in the second table, with the columns `name x y weight` (`isoscope table RUN --series`)."]
     return "\n\n".join(page) + "\n"
 
@@ -181,11 +149,12 @@ def claims_table() -> str:
     """Every claim, as `isoscope list claims` has it."""
     from isoscope.papers import claims
 
-    rows = [f"| {one.paper} {one.number} | `{one.name}` | {one.statement} | {one.refuted_by} |" for one in claims() if own(one)]
+    own = [claim for claim in claims() if is_own(claim)]
+    rows = [f"| {claim.paper} {claim.number} | `{claim.name}` | {claim.statement} | {claim.refuted_by} |" for claim in own]
     return "\n".join(["| paper | claim | it says | refuted by |", "|---|---|---|---|", *rows])
 
 
-def own(claim: Any) -> bool:
+def is_own(claim: Any) -> bool:
     """Whether a claim comes with isoscope."""
     return bool(claim.decide.__module__.startswith("isoscope.papers."))
 
@@ -195,10 +164,11 @@ def conventions_table() -> str:
     from isoscope.core.convention import CONVENTIONS
 
     rows = ["| | tokens | last layer | numbers | left open; chosen |", "|---|---|---|---|---|"]
-    for one in CONVENTIONS.values():
-        numbers = "; ".join(f"{reading.question}: {reading.said}" for reading in one.readings)
-        norm = f"{'after' if one.final else 'before'} the final norm"
-        rows.append(f"| `{one.name}` | `{one.policy}` | {norm} | {numbers} | {one.leaves_open}; {one.chosen} |")
+    for convention in CONVENTIONS.values():
+        numbers = "; ".join(f"{reading.question}: {reading.said}" for reading in convention.readings)
+        norm = f"{'after' if convention.final else 'before'} the final norm"
+        columns = f"`{convention.name}` | `{convention.policy}` | {norm} | {numbers}"
+        rows.append(f"| {columns} | {convention.leaves_open}; {convention.chosen} |")
     return "\n".join(rows)
 
 
@@ -246,34 +216,37 @@ def cli_page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def pages() -> dict[Path, str]:
-    """Every page that is made, and its text."""
-    made = {DOCS / "metrics.md": metrics_page(), DOCS / "cli.md": cli_page(), DOCS / "claims.md": with_table("claims", claims_table())}
+def pages(*, documented: bool = False) -> dict[Path, str]:
+    """Every page that is made, and its text; or without the metrics that have no page yet."""
+    known = entries(documented=documented)
+    made = {DOCS / "metrics.md": metrics_page(known), DOCS / "cli.md": cli_page(), DOCS / "claims.md": with_table("claims", claims_table())}
     made |= {DOCS / "conventions.md": with_table("conventions", conventions_table())}
-    made |= {DOCS / "metrics" / f"{name}.md": metric_page(entry) for name, entry in entries().items()}
+    made |= {DOCS / "metrics" / f"{entry.name}.md": metric_page(entry) for entry in known}
     return made | {gallery.PAGE: gallery.page()}
 
 
-def missing() -> list[Path]:
-    """Pictures that a page shows and that are not there, and pages of metrics that there are no longer."""
-    shown = [path.parent / target for path, text in pages().items() for target in re.findall(r"!\[[^]]*\]\(([^)]+)\)", text)]
-    return [path for path in shown if not path.exists()] + sorted(set((DOCS / "metrics").glob("*.md")) - set(pages()))
+def misplaced(made: dict[Path, str]) -> list[Path]:
+    """Pictures that a page shows and that are missing, and pages of metrics that no longer exist."""
+    shown = [path.parent / target for path, text in made.items() for target in re.findall(r"!\[[^]]*\]\(([^)]+)\)", text)]
+    return [path for path in shown if not path.exists()] + sorted(set((DOCS / "metrics").glob("*.md")) - set(made))
 
 
 def main() -> int:
-    """Write the pages, or compare them with what is there."""
-    stale = [path for path, text in pages().items() if not path.exists() or path.read_text("utf-8") != text]
-    if "--check" in sys.argv[1:]:
-        for path in stale:
-            print(f"{path.relative_to(DOCS.parent)} is out of date; run python tools/make_docs.py")
-        wrong = missing()
-        for path in wrong:
-            print(f"{path.relative_to(DOCS.parent)} {'belongs to no metric' if path.exists() else 'is missing; run make gallery'}")
-        return bool(stale or wrong)
-    (DOCS / "metrics").mkdir(exist_ok=True)
-    for path, text in pages().items():
-        path.write_text(text, "utf-8")
-    return 0
+    """Write the pages, or compare them with those in docs/."""
+    check = "--check" in sys.argv[1:]
+    made = pages(documented=check)
+    if not check:
+        (DOCS / "metrics").mkdir(exist_ok=True)
+        for path, text in made.items():
+            path.write_text(text, "utf-8")
+        return 0
+    stale = [path for path, text in made.items() if not path.exists() or path.read_text("utf-8") != text]
+    for path in stale:
+        print(f"{path.relative_to(DOCS.parent)} is out of date; run python tools/make_docs.py")
+    wrong = misplaced(made)
+    for path in wrong:
+        print(f"{path.relative_to(DOCS.parent)} {'belongs to no metric' if path.exists() else 'is missing; run make gallery'}")
+    return bool(stale or wrong)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@
     >>> bool(0.45 < found["mean_cosine"] < 0.55), found["mean_cosine"].n
     (True, 1000)
 
-What is listed in `__all__` is documented, typed and stable; the rest is private. Nothing heavy is imported before it is used.
+`__all__` is documented, typed and stable, and so are `isoscope.plugins` and `isoscope.testing`, for extensions; the rest is private.
+Nothing heavy is imported before it is used.
 """
 
 # `python -m isoscope` runs this file while the current folder is still on sys.path: it imports nothing, not even typing.

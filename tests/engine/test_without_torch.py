@@ -62,9 +62,7 @@ def test_help_in_under_half_a_second():
 
 
 METRIC = '''
-from isoscope.core.number import Number
-from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.metric import metric
+from isoscope.plugins import Cloud, Number, metric
 
 
 @metric(reads=("sums",), range=(0.0, float("inf")), title="Root mean square norm", at_least=1)
@@ -86,7 +84,7 @@ def test_a_new_metric_is_one_file(run, tmp_path):
         python("import sys; sys.argv = ['isoscope', 'list', 'metrics', '--json']; from isoscope.cli import main; main()", **here)
     )
     assert "rms_norm" in {row["name"] for row in listed}
-    python("from isoscope.metrics import registry; from isoscope.testing import check_metric; check_metric(registry['rms_norm'])", **here)
+    python("import isoscope; from isoscope.testing import check_metric; check_metric(isoscope.metrics.rms_norm)", **here)
     arguments = ["table", str(run), "--metric", "rms_norm", "--metric", "mean_norm", "--policy", "all", "--format", "json"]
     rows = json.loads(command(arguments, **here))
     values = {(row["kind"], row["layer"], row["metric"]): row["value"] for row in rows}

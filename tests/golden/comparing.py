@@ -36,9 +36,17 @@ that the difference of two float32 points has fewer digits than each of them; an
 """
 
 
-def compare_tables(name: str, stored: pd.DataFrame, new: pd.DataFrame, tolerance: float) -> list[str]:
-    """How two tables differ, row by row; the stored one is renamed first."""
-    old, now = index_rows(rename_table(stored)), index_rows(new)
+def drop_metrics(table: pd.DataFrame, metrics: frozenset[str]) -> pd.DataFrame:
+    """A table without the rows of these metrics and series."""
+    columns = [column for column in map(renames.rename_column, ("metric", "name")) if column in table]
+    return table[~table[columns].isin(metrics).any(axis=1)] if columns and metrics else table
+
+
+def compare_tables(
+    name: str, stored: pd.DataFrame, new: pd.DataFrame, tolerance: float, new_metrics: frozenset[str] = frozenset()
+) -> list[str]:
+    """How two tables differ, row by row; the stored one is renamed first, and rows of new metrics are not compared."""
+    old, now = index_rows(rename_table(stored)), index_rows(drop_metrics(new, new_metrics))
     found = [f"{name}: column {column!r} is new" for column in now if column not in old]
     found += [f"{name}: column {column!r} is gone" for column in old if column not in now]
     found += [f"{name}: row {row} is new" for row in now.index.difference(old.index)]
@@ -179,9 +187,12 @@ def rename_words(words: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def compare_words(name: str, stored: dict[str, Any], new: dict[str, Any], tolerance: float) -> list[str]:
-    """How two flattened results in words differ; the stored one is renamed first."""
+def compare_words(
+    name: str, stored: dict[str, Any], new: dict[str, Any], tolerance: float, new_metrics: frozenset[str] = frozenset()
+) -> list[str]:
+    """How two flattened results in words differ; the stored one is renamed first, and words about new metrics are not compared."""
     stored = rename_words(stored)
+    new = {where: value for where, value in new.items() if not new_metrics & set(where.split("."))}
     found = [f"{name}: {where} is new: {value!r}" for where, value in new.items() if where not in stored]
     found += [f"{name}: {where} is gone, was {value!r}" for where, value in stored.items() if where not in new]
     both = (where for where in stored if where in new)

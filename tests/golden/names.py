@@ -98,6 +98,13 @@ def pick_figures(wanted: list[str]) -> dict[str, Any]:
     return {name: list_figures()[name] for name in (str(renames.rename_value("figure", name)) for name in wanted)}
 
 
+def list_metrics() -> list[str]:
+    """Every metric, profile and series by its name."""
+    from isoscope.metrics import registry
+
+    return registry.names()
+
+
 def list_series() -> list[str]:
     """Every series by its name."""
     from isoscope.metrics import curves

@@ -1,4 +1,7 @@
-"""Every metric once more, in float64, from its definition and the points themselves: slow, and sharing no code with isoscope."""
+"""Every metric of points once more, in float64, from its definition: slow, and sharing no code with isoscope.
+
+A new metric is added to `brute_force`, and to the tables below if it has a unit or a value for equal points.
+"""
 
 import numpy as np
 from brute_dimension import brute_dimensions, distinct
@@ -7,6 +10,10 @@ from scipy.special import logsumexp
 from scipy.stats import skew
 
 NAN = float("nan")
+LENGTHS = ("mean_norm", "drift_norm")
+"""Metrics in the unit of the points."""
+NO_UNIT = ("partition_isotropy",)
+"""Metrics that change with the unit of the points in no simple way: exp(c·x) has a scale. All others do not depend on it."""
 
 
 def pairs(u):
@@ -95,6 +102,15 @@ def corrected(y):
     third = 2 * (lengths**2).sum() - (gram**2).sum()  # the sums of a triple's ends over all rows are 0
     squared = (second - 2 * third / n + lengths.sum() ** 2 / n**2) / (n * (n - 1))
     return np.clip((lengths.sum() / (n - 1)) ** 2 / squared, 1.0, d) if n >= 4 and squared > 0 else NAN
+
+
+def equal_points(x):
+    """Name → value if all points x (n, d) are equal, None for any value; metrics that are not here are NaN with a note."""
+    length = np.linalg.norm(x[0])
+    line = np.eye(1, min(x.shape))[0] + 1e-7  # singular values of equal points, as RankMe takes them
+    known = {"mean_cosine": 1, "between_cosine": 1, "cosine_sd": 0, "mean_norm": length, "drift_norm": length, "drift_ratio": 1}
+    known |= {"isotropy_score": 0, "stable_rank": 1, "rankme": np.exp(-(line * np.log(line)).sum())}
+    return known | dict.fromkeys(("top_dimension_share", "top3_dimension_share", "partition_isotropy"))
 
 
 def brute_force(x):

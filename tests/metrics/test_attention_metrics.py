@@ -92,6 +92,7 @@ def test_every_metric_equals_brute_force(case, j):
         "qk_dot": 0.25 * mean_q @ mean_k,
         "drift_sharpening": drift / (drift + np.trace(cov_q @ cov_k)),
     }
+    assert set(expected) == {metric.name for metric in m.metrics("attention")}
     for name, value in expected.items():
         found = getattr(m, name)(clouds[j])
         assert found == pytest.approx(value, rel=2e-5, abs=1e-7), name

@@ -10,8 +10,7 @@ METRIC = '''
 
 import numpy as np
 
-from isoscope.core.number import Number
-from isoscope.statistics.metric import metric
+from isoscope.plugins import Number, metric
 
 
 @metric(reads=("sums",), range=(0.0, np.inf), title="Largest coordinate of the mean", at_least=1)

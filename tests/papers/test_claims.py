@@ -186,7 +186,7 @@ def test_a_plugin_adds_a_claim(tmp_path: object, monkeypatch: pytest.MonkeyPatch
     folder = pathlib.Path(str(tmp_path)) / "claims"
     folder.mkdir()
     (folder / "mine.py").write_text(
-        "from isoscope.core.claim import NOTHING, claim\n"
+        "from isoscope.plugins import NOTHING, claim\n"
         "@claim(number=99, paper='mine', statement='It is so.', refuted_by='it not being so', needs='a look')\n"
         "def mine(table, series):\n    return NOTHING\n"
     )

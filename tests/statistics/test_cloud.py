@@ -71,7 +71,7 @@ def test_what_is_shared_is_computed_once_for_each_cloud():
 def test_a_profile_computes_no_null(monkeypatch):
     stack = {layer: cloud_of(made(seed=layer)) for layer in range(1, 7)}
     plain = bell(stack)
-    level = bell.level(cloud_of(made()))
+    level = bell.estimate_layer(cloud_of(made()))
     assert level.value == float(top_share(made()))
     monkeypatch.setattr(module, "isotropic_spectra", None)
     again = bell({layer: cloud_of(made(seed=layer)) for layer in range(1, 7)})
@@ -82,7 +82,7 @@ def test_a_profile_computes_no_null(monkeypatch):
 
 def test_draws_move_a_metric_as_they_move_a_profile():
     cloud = cloud_of(made())
-    found, level = top_share(cloud), bell.level(cloud)
-    low, high = level.value + np.nanquantile(level.moved, [0.025, 0.975])
+    found, level = top_share(cloud), bell.estimate_layer(cloud)
+    low, high = level.value + np.nanquantile(level.shifts, [0.025, 0.975])
     assert (found.low, found.high) == (low, high)
-    assert level.moved.std() > 0
+    assert level.shifts.std() > 0

@@ -9,7 +9,7 @@ from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.groups import GROUPS
 from isoscope.statistics.kernel import block_sums
 from isoscope.statistics.moments import Moments
-from isoscope.statistics.profile import bulge, shared_documents, spread
+from isoscope.statistics.profile import bell_height, pairwise_differences, shared_documents
 from isoscope.statistics.sample import Sample, item_hash, point_hashes
 from isoscope.statistics.site_statistics import SiteStatistics
 from isoscope.statistics.spectrum import top_part, top_part_linear
@@ -61,12 +61,12 @@ def test_the_four_numbers_are_functions_of_the_shares_by_block():
 @pytest.mark.parametrize("blocks", [6, 7, 8, 12, 13, 24, 30, 32])
 def test_a_bell_read_backwards_is_as_high(blocks):
     shares = np.random.default_rng(blocks).random(blocks)
-    assert bulge(shares) == pytest.approx(bulge(shares[::-1]), abs=1e-12)
+    assert bell_height(shares) == pytest.approx(bell_height(shares[::-1]), abs=1e-12)
     depth = (np.arange(blocks) + 0.5) / blocks
-    assert bulge((depth > 1 / 3) & (depth < 2 / 3)) == 1
-    assert bulge(np.ones(blocks)) == 0
-    assert bulge(np.linspace(0, 1, blocks)) < 0
-    assert spread(np.linspace(0, 1, blocks)) == 1
+    assert bell_height((depth > 1 / 3) & (depth < 2 / 3)) == 1
+    assert bell_height(np.ones(blocks)) == 0
+    assert bell_height(np.linspace(0, 1, blocks)) < 0
+    assert pairwise_differences(np.linspace(0, 1, blocks)).max() == 1
 
 
 def test_every_layer_has_the_same_draws():
@@ -114,9 +114,9 @@ def test_layers_with_different_documents_have_no_interval():
     assert found > 0.2
     assert np.isnan(found.low)
     assert found.note == "no interval: only 30 of 50 documents are in every layer's sample"
-    levels = {layer: bell.level(site(points)) for layer, points in shaped(x, BELL).items()}
-    levels[3] = bell.level(site(x, kept=kept))
-    assert bell.over(levels, 12).note == "no interval: the layers were drawn from different documents"
+    levels = {layer: bell.estimate_layer(site(points)) for layer, points in shaped(x, BELL).items()}
+    levels[3] = bell.estimate_layer(site(x, kept=kept))
+    assert bell.combine_layers(levels, 12).note == "no interval: the layers were drawn from different documents"
 
 
 def test_what_cannot_be_said_is_not_said():
@@ -140,9 +140,9 @@ def test_coverage_of_the_bell(height):
     """The interval covers the bell of the population in nine draws of ten (92–96 % of 250 draws, 12 blocks, 60 and 200 documents)."""
     rng, draws = np.random.default_rng(8), 80
     shares = np.array([0.3, 0.3, height, height, 0.3, 0.3])
-    truth, covered, above = float(bulge(shares)), 0, 0
+    truth, covered, above = float(bell_height(shares)), 0, 0
     for _ in range(draws):
-        found = bell.over({i: level(layered(base, shares[i - 1])) for i, base in enumerate(wandering(rng, 60, 6), 1)}, 6)
+        found = bell.combine_layers({i: level(layered(base, shares[i - 1])) for i, base in enumerate(wandering(rng, 60, 6), 1)}, 6)
         covered += found.low <= truth <= found.high
         above += found.low > truth
     assert covered >= 0.87 * draws
@@ -157,7 +157,7 @@ def level(x):
     sample = Sample(D, len(points))
     owner, index = np.repeat(UNITS[: len(x)], x.shape[1]), np.tile(np.arange(x.shape[1]), len(x))
     sample.update(points, point_hashes(0, owner, index), owner, index, np.zeros(len(points), dtype=np.int16))
-    return bell.level(Cloud(moments, None, sample))
+    return bell.estimate_layer(Cloud(moments, None, sample))
 
 
 def wandering(rng, count, blocks):
@@ -184,5 +184,5 @@ def test_that_the_maximum_is_inside_is_no_test():
     noise = np.random.default_rng(10).standard_normal((40_000, 13))
     inside = [float(np.isin(curves.argmax(1), range(1, 12)).mean()) for curves in (noise, noise.cumsum(1))]
     assert inside == pytest.approx([11 / 13, 1 - 2 * 0.1612], abs=0.01)  # 0.1612 = C(24, 12)/2^24, by the arcsine law
-    held = [float((bulge(curves / np.ptp(curves, axis=1, keepdims=True)) > 0.05).mean()) for curves in (noise, noise.cumsum(1))]
+    held = [float((bell_height(curves / np.ptp(curves, axis=1, keepdims=True)) > 0.05).mean()) for curves in (noise, noise.cumsum(1))]
     assert max(held) < 0.35

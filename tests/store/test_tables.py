@@ -4,10 +4,10 @@ import pandas as pd
 import pytest
 
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
-from isoscope.metrics import registry
+from isoscope.metrics import metrics, profiles
 from isoscope.statistics.metric import Metric
 from isoscope.store.cell import arrow_table
-from isoscope.store.tables import LAYERED, mistake_in_table
+from isoscope.store.tables import mistake_in_table
 
 ROW = {"model": "m", "stack": "encoder", "kind": "hidden", "layer": 3, "policy": "all", "metric": "mean_cosine", "value": 0.1, "d": 8}
 
@@ -16,8 +16,10 @@ def said(**changed):
     return mistake_in_table(arrow_table(tidy([ROW, ROW | changed], TABLE_COLUMNS), TABLE_COLUMNS))
 
 
-def test_metrics_of_a_layer_are_those_of_the_registry():
-    assert {entry.name for entry in registry if isinstance(entry, Metric)} == LAYERED
+@pytest.mark.parametrize("entry", [*metrics(), *profiles()], ids=lambda entry: entry.name)
+def test_every_declared_metric_has_a_layer_and_no_profile_needs_one(entry):
+    words = f"a row of {entry.name} has the layer None" if isinstance(entry, Metric) else ""
+    assert said(metric=entry.name, layer=None) == words
 
 
 @pytest.mark.parametrize(

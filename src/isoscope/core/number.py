@@ -81,11 +81,6 @@ class Number(float):
         """Whether the whole interval (or, without one, the value) lies above the null."""
         return (self if math.isnan(self.low) else self.low) > self.null
 
-    def set_interval_about(self, quantity: str | None) -> Number:
-        """Record the quantity that the interval covers (`POPULATION`, `THIS_N` or None) and return this number."""
-        self.interval_about = quantity or ""
-        return self
-
     def as_dict(self) -> dict[str, float | int | str | None]:
         """The number for JSON; undefined values are None."""
 

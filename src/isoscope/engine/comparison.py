@@ -18,8 +18,9 @@ from isoscope.metrics import registry
 from isoscope.statistics.association import holm
 from isoscope.statistics.clouds import Clouds
 from isoscope.statistics.comparison import BARE, Difference, difference
+from isoscope.statistics.declaration import AnyCloud
 from isoscope.statistics.kept import Statistics
-from isoscope.statistics.metric import Measured, Metric
+from isoscope.statistics.metric import Metric
 
 METRICS = ("between_cosine", "top_share", "effective_rank/d")
 """The metrics that are compared by default, all on a scale from 0 to 1."""
@@ -117,8 +118,8 @@ class _Side:
         self.statistics: Statistics = run.statistics(model, step, seed) if manifests[0]["keep"] != "rows" else {}
         self._clouds = Clouds(self.statistics)
 
-    def cloud(self, place: Place, policy: str) -> Measured | None:
-        """The cloud behind a row, of all heads together; None if the run did not keep it."""
+    def cloud(self, place: Place, policy: str) -> AnyCloud | None:
+        """The cloud of all heads together behind a row, where the run kept it."""
         site = Site(*place)
         return next((cloud for head, cloud in self._clouds.of(site, policy) if head is None), None) if site in self.statistics else None
 

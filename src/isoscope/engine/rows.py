@@ -19,9 +19,10 @@ from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.metrics import curves, metrics, profiles, registry
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.clouds import Clouds
+from isoscope.statistics.declaration import AnyCloud
 from isoscope.statistics.kept import Kept, Statistics, filled
-from isoscope.statistics.metric import Curve, Measured, Metric
-from isoscope.statistics.profile import Level, Profile, shared_documents
+from isoscope.statistics.metric import Curve, Metric
+from isoscope.statistics.profile import LayerEstimate, Profile, shared_documents
 from isoscope.statistics.site_statistics import SiteStatistics
 
 
@@ -31,7 +32,7 @@ def default_metrics() -> list[str]:
     return [entry.name for entry in entries if not entry.on_request]
 
 
-def numbers(cloud: Measured, names: list[str] | None = None) -> dict[str, Any]:
+def numbers(cloud: AnyCloud, names: list[str] | None = None) -> dict[str, Any]:
     """Every metric of a cloud that it kept enough for, by name: those that are named, or all but those that are to be named."""
     wanted = [m for m in metrics() if not m.on_request]
     if names is not None:
@@ -113,18 +114,18 @@ class Stacks:
     def __post_init__(self) -> None:
         chosen = profiles() if self.names is None else [registry[name] for name in self.names]
         self._wanted = [p for p in chosen if isinstance(p, Profile) and (self.names is not None or not p.on_request)]
-        self._levels: dict[tuple[str, str, str], dict[int, Level]] = {}
+        self._estimates: dict[tuple[str, str, str], dict[int, LayerEstimate]] = {}
         self._documents: dict[tuple[str, str], np.ndarray] = {}
 
-    def see(self, site: Site, cloud: Measured, policies: list[str]) -> None:
+    def see(self, site: Site, cloud: AnyCloud, policies: list[str]) -> None:
         """Keep what the profiles need of one layer, whose cloud is the same under these policies."""
         if not is_block(site) or not isinstance(cloud, Cloud):
             return
         for policy in policies:
             for profile in self._wanted:
                 if profile.available(cloud):
-                    level = profile.level(cloud, self._shared(site.stack, policy) if cloud.has("sample") else None)
-                    self._levels.setdefault((site.stack, policy, profile.name), {})[site.layer or 0] = level
+                    estimate = profile.estimate_layer(cloud, self._shared(site.stack, policy) if cloud.has("sample") else None)
+                    self._estimates.setdefault((site.stack, policy, profile.name), {})[site.layer or 0] = estimate
                     held = self.slices.get((site.stack, policy), ())
                     more = tuple(name for name in _chosen(self.sites[site], policy) if name not in held)
                     self.slices[site.stack, policy] = held + more
@@ -134,8 +135,8 @@ class Stacks:
         by_name = {profile.name: profile for profile in self._wanted}
         last = {site.stack: site.layer or 0 for site in sorted(filter(is_block, self.sites), key=lambda site: site.layer or 0)}
         found = []
-        for (stack, policy, name), levels in self._levels.items():
-            value = by_name[name].over(levels, last[stack])
+        for (stack, policy, name), estimates in self._estimates.items():
+            value = by_name[name].combine_layers(estimates, last[stack])
             if self.layers != "all":
                 value = Number(np.nan, n=value.n, d=value.d, note=f"needs every block, and only the layers {self.layers} were measured")
             found.append((stack, policy, name, value))
@@ -170,7 +171,7 @@ def _said(spec: dict[str, Any], policy: str, chosen: tuple[str, ...]) -> str:
     return json.dumps(said, sort_keys=True, ensure_ascii=False)
 
 
-def _curves(site: Site, head: int | None, policy: str, cloud: Measured, names: list[str] | None) -> dict[str, Curve]:
+def _curves(site: Site, head: int | None, policy: str, cloud: AnyCloud, names: list[str] | None) -> dict[str, Curve]:
     """The series of a cloud: those that are named, or all but those on request.
 
     Heads have none of their own, for there are hundreds; scores are counted over all rows, under no policy.

@@ -7,19 +7,22 @@ import numpy as np
 from isoscope.core.arrays import Floats
 from isoscope.core.number import POPULATION, Number
 from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.groups import Totals
+from isoscope.statistics.declaration import Question
+from isoscope.statistics.groups import Totals, between_cosine_of
 from isoscope.statistics.metric import metric
 
 BOUNDS = 0.0, 2.5
 
 
 def _score(t: Totals, d: int) -> Floats:
-    cosine = np.minimum(((t.directions**2).sum(-1) - t.within) / (t.alive**2 - t.pairs), 1.0)  # rounding may go above
+    cosine = np.minimum(between_cosine_of(t), 1.0)  # rounding may lift it above
     above = np.maximum(cosine, 0.0)
     return np.asarray(1 - cosine * (1 + (1 - above) * (1 - 3 * above) / (2 * d)))
 
 
-@metric(reads=("directions",), wants=("groups",), range=BOUNDS, interval_about=POPULATION, title="Isotropy score")
+@metric(
+    reads=("directions",), wants=("groups",), range=BOUNDS, interval_about=POPULATION, title="Isotropy score", question=Question.DIRECTIONS
+)
 def isotropy_score(cloud: Cloud) -> Number:
     """How isotropic directions are, on a scale that does not depend on the dimension: 1 is isotropic, 0 is where all agree.
 

@@ -7,6 +7,7 @@ import numpy as np
 from isoscope.core.arrays import Floats
 from isoscope.core.number import THIS_N, Number
 from isoscope.statistics.cloud import Cloud
+from isoscope.statistics.declaration import Question
 from isoscope.statistics.metric import metric
 
 DRAWS = 100
@@ -41,7 +42,7 @@ def _log_ratio(logs: Floats) -> Floats:
     return np.asarray(logs.min(-1) - logs.max(-1))
 
 
-@metric(reads=("sample",), range=(-np.inf, 0.0), interval_about=THIS_N, title="Partition isotropy (log)")
+@metric(reads=("sample",), range=(-np.inf, 0.0), interval_about=THIS_N, title="Partition isotropy (log)", question=Question.DIRECTIONS)
 def partition_isotropy(cloud: Cloud) -> Number:
     """How much the partition function depends on direction, as a logarithm: 0 is isotropic, very negative is not.
 

@@ -12,9 +12,10 @@ from isoscope.core.arrays import Floats
 from isoscope.core.number import NAN, Number
 from isoscope.core.student import margin
 from isoscope.statistics.cloud import Cloud
+from isoscope.statistics.declaration import AnyCloud
 from isoscope.statistics.groups import Totals
-from isoscope.statistics.metric import Measured, Metric
-from isoscope.statistics.profile import ALIKE
+from isoscope.statistics.metric import Metric
+from isoscope.statistics.profile import SHARED_DOCUMENTS
 
 NORMAL = 1.959963984540054
 """Half the width of a 95 % interval, in standard deviations."""
@@ -77,7 +78,7 @@ class Traced(Cloud):
         return None
 
 
-def difference(metric: Metric, a: Number, b: Number, clouds: tuple[Measured, Measured] | None, scale: tuple[float, float]) -> Difference:
+def difference(metric: Metric, a: Number, b: Number, clouds: tuple[AnyCloud, AnyCloud] | None, scale: tuple[float, float]) -> Difference:
     """b·scale₂ − a·scale₁ of a metric, the clouds being those behind the numbers where both have read the same documents."""
     value = float(b) * scale[1] - float(a) * scale[0]
     if math.isnan(value):
@@ -150,7 +151,7 @@ def _bootstrap(value: float, clouds: list[Traced], scale: tuple[float, float]) -
         return None
     own = [np.unique(cloud.drawn.unit) for cloud in clouds]
     shared = np.intersect1d(own[0], own[1])
-    if len(shared) < ALIKE * max(map(len, own)):
+    if len(shared) < SHARED_DOCUMENTS * max(map(len, own)):
         return None
     moved = []
     for cloud, units, factor in zip(clouds, own, scale, strict=True):

@@ -1,4 +1,4 @@
-"""What a metric is: a pure function of a cloud, with a range and a null, found by the name of its file."""
+"""Metrics and series: pure functions of a cloud. A metric gives one number with its range and its null, a series gives a curve."""
 
 from __future__ import annotations
 
@@ -8,42 +8,28 @@ from typing import Any
 
 import numpy as np
 
-from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
-from isoscope.statistics.attention_cloud import ATTENTION_PARTS, AttentionCloud
-from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.declared import Declared
+from isoscope.statistics.declaration import Declaration, Question, decorator_for
 from isoscope.statistics.kernel import one_thread
-from isoscope.statistics.matrix_cloud import cloud_of
 
-ALONE = 2048
-"""Up to this dimension one thread decomposes a matrix."""
+ONE_THREAD_DIMENSIONS = 2048
+"""Up to this dimension a matrix is decomposed on one thread: more threads cost more than they give."""
 Curve = tuple[np.ndarray, np.ndarray, np.ndarray]
 """x, y and weight of a series."""
-Measured = Cloud | AttentionCloud
-"""What a metric may be a function of: points, or rows of attention. Which it is, its `reads` tell."""
 
 
-def about(reads: tuple[str, ...]) -> str:
-    """What a metric that reads these parts is about: `attention` or `points`."""
-    return "attention" if set(reads) & set(ATTENTION_PARTS) else "points"
+class Metric(Declaration):
+    """A function from a cloud to one `Number`. Call it with a matrix (n, d) or a `Cloud`; a metric of attention takes an `AttentionCloud`.
 
-
-def fits(name: str, reads: tuple[str, ...], points: Any) -> None:
-    """Refuse to measure attention on points, and points on attention; and what was not kept of attention."""
-    of_attention = about(reads) == "attention"
-    if of_attention != isinstance(points, AttentionCloud):
-        there, here = ("rows of attention", "points") if of_attention else ("points", "rows of attention")
-        raise IsoscopeError(f"{name} is a number of {there}, and it was given {here}; `isoscope list metrics` says which is which.")
-    missing = [part for part in reads if of_attention and not points.has(part)]
-    if missing:
-        raise IsoscopeError(f"{name} needs {missing[0].replace('_', ' and ')}, which were not kept of this attention.")
-
-
-class Metric(Declared):
-    """A metric: call it with a matrix (n, d), or with a `Cloud`; the result is a float that knows its interval and its null.
-
-    Metrics of attention take an `AttentionCloud`.
+    Args:
+        reads: the parts of a cloud that it cannot do without (`isoscope.plugins.PARTS`, or `ATTENTION_PARTS` for attention).
+        range: the smallest and the largest value that it can take.
+        title: what a figure calls it.
+        question: the section of docs/metrics.md that lists it.
+        wants: the parts that it uses if they were kept, for an interval.
+        interval_about: what its interval is about, `POPULATION` or `THIS_N`; None if it has no interval.
+        at_least: the number of points below which it is NaN.
+        on_request: whether it is computed only if it is named, because it takes seconds per layer.
     """
 
     def __init__(
@@ -53,96 +39,47 @@ class Metric(Declared):
         reads: tuple[str, ...],
         range: tuple[float, float],
         title: str,
+        question: Question = Question.OTHER,
         wants: tuple[str, ...] = (),
         interval_about: str | None = None,
         at_least: int = 2,
         on_request: bool = False,
     ) -> None:
-        super().__init__(function, title=title, on_request=on_request)
-        self.reads, self.wants, self.range, self.at_least = reads, wants, range, at_least
-        self.interval_about = interval_about
-        self._function = function
-
-    @property
-    def about(self) -> str:
-        """`points` or `attention`."""
-        return about(self.reads)
-
-    def available(self, cloud: Measured) -> bool:
-        """Whether the cloud kept what this metric must have."""
-        return cloud.n >= self.at_least and all(cloud.has(part) for part in self.reads)
+        super().__init__(function, title=title, question=question, reads=reads, wants=wants, at_least=at_least, on_request=on_request)
+        self.range, self.interval_about, self._function = range, interval_about, function
 
     def __call__(self, points: Any, *, allow_wide: bool = False, sample: int = 4096, seed: int = 0) -> Number:
-        """The metric of a matrix or a cloud. A matrix with more columns than rows is refused unless `allow_wide`."""
-        fits(self.name, self.reads, points)
-        cloud: Measured
-        if isinstance(points, AttentionCloud):
-            cloud = points
-        else:
-            cloud = cloud_of(points, self.reads + self.wants, allow_wide=allow_wide, sample=sample, seed=seed)
+        """Return the number of a matrix or a cloud. A matrix with more columns than rows is refused unless `allow_wide`."""
+        cloud = self.as_cloud(points, allow_wide=allow_wide, sample=sample, seed=seed)
         if cloud.n < self.at_least:
             return Number(np.nan, n=cloud.n, d=cloud.d, note=f"needs at least {self.at_least} points")
-        with one_thread() if cloud.d <= ALONE else contextlib.nullcontext():
-            found = self._function(cloud)
-        # A plugin may return a plain float, which `check_metric` reports.
-        return found.set_interval_about(self.interval_about) if isinstance(found, Number) else found
+        with one_thread() if cloud.d <= ONE_THREAD_DIMENSIONS else contextlib.nullcontext():
+            number = self._function(cloud)
+        if isinstance(number, Number):  # a plugin may return a plain float, which `check_metric` reports
+            number.interval_about = self.interval_about or ""
+        return number
 
 
-def metric(
-    *,
-    reads: tuple[str, ...],
-    range: tuple[float, float],
-    title: str,
-    wants: tuple[str, ...] = (),
-    interval_about: str | None = None,
-    at_least: int = 2,
-    on_request: bool = False,
-) -> Callable[[Callable[[Any], Number]], Metric]:
-    """Declare the function below as the metric of its own name.
+class Series(Declaration):
+    """A function from a cloud to a curve: three arrays of one length, x, y and weight.
 
     Args:
-        reads: the parts of a cloud that it needs (`isoscope.statistics.cloud.PARTS`, or of attention `ATTENTION_PARTS`).
-        range: the smallest and the largest value it can take.
+        reads: the parts of a cloud that it cannot do without.
         title: what a figure calls it.
-        wants: the parts that it uses where they were kept, for an interval.
-        interval_about: what its interval is about, `POPULATION` or `THIS_N` of `isoscope.core.number`; None where it has no interval.
-        at_least: the number of points below which it says nothing.
-        on_request: whether it is computed only where it is named, because it takes seconds.
+        on_request: whether it is computed only if it is named.
     """
-    return lambda function: Metric(
-        function,
-        reads=reads,
-        range=range,
-        title=title,
-        wants=wants,
-        interval_about=interval_about,
-        at_least=at_least,
-        on_request=on_request,
-    )
-
-
-class Series(Declared):
-    """What is not one number: a function from a cloud to x, y and weight."""
 
     def __init__(self, function: Callable[[Any], Curve], *, reads: tuple[str, ...], title: str, on_request: bool = False) -> None:
-        super().__init__(function, title=title, on_request=on_request)
-        self.reads, self._function = reads, function
-
-    @property
-    def about(self) -> str:
-        """`points` or `attention`."""
-        return about(self.reads)
-
-    def available(self, cloud: Measured) -> bool:
-        """Whether the cloud kept what this series must have."""
-        return cloud.n >= 2 and all(cloud.has(part) for part in self.reads)
+        super().__init__(function, title=title, question=Question.CURVES, reads=reads, on_request=on_request)
+        self._function = function
 
     def __call__(self, points: Any, *, allow_wide: bool = False) -> Curve:
-        """The curve of a matrix or a cloud."""
-        fits(self.name, self.reads, points)
-        return self._function(points if isinstance(points, AttentionCloud) else cloud_of(points, self.reads, allow_wide=allow_wide))
+        """Return the curve of a matrix or a cloud."""
+        return self._function(self.as_cloud(points, allow_wide=allow_wide))
 
 
-def series(*, reads: tuple[str, ...], title: str, on_request: bool = False) -> Callable[[Callable[[Any], Curve]], Series]:
-    """Declare the function below as the series of its own name; `on_request`, where it is computed only if named."""
-    return lambda function: Series(function, reads=reads, title=title, on_request=on_request)
+metric = decorator_for(Metric)
+"""Declare the function below as the metric of its own name: `@metric(reads=("sums",), range=(0.0, 1.0), title="…")`."""
+
+series = decorator_for(Series)
+"""Declare the function below as the series of its own name: `@series(reads=("second",), title="…")`."""

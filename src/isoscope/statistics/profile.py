@@ -1,10 +1,11 @@
-"""What a profile is: a number of a whole stack, a pure function of the clouds of its blocks, found by the name of its file."""
+"""Profiles: a number of a whole stack, made of one number per block. A profile is the extreme of some contrasts between blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
+from typing import Literal
 
 import numpy as np
 
@@ -13,33 +14,20 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import THIS_N, Number
 from isoscope.core.student import margin
 from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.declared import Declared
+from isoscope.statistics.declaration import AnyCloud, Declaration, Question, Subject, decorator_for
 from isoscope.statistics.groups import effective_groups
 from isoscope.statistics.simultaneous import band_factor
 
-BLOCKS = 6
+FEWEST_BLOCKS = 6
 """A stack of fewer blocks has no first sixth, or no middle third, of its own."""
-ALIKE = 0.9
-"""So large a part of each layer's documents must be in all layers' samples for an interval."""
+SHARED_DOCUMENTS = 0.9
+"""An interval needs at least this fraction of each layer's documents in the samples of all layers."""
 
 
-@dataclass(frozen=True)
-class Level:
-    """What a profile keeps of one layer: its number, and how far each bootstrap draw of documents moves it."""
+def middle_minus_ends(shares: Floats) -> Floats:
+    """The mean over the middle third of blocks (last axis) minus the mean over the first sixth, and minus that over the last: (…, 2).
 
-    value: float
-    moved: Floats | None  # (draws,)
-    documents: np.ndarray  # what the draws were made of, in increasing order
-    whole: int  # documents of the layer's own sample
-    effective: float  # documents that the draws were made of, those of many points counted as what they weigh
-    n: int
-    d: int
-
-
-def humps(shares: Floats) -> Floats:
-    """The mean over the middle third of blocks (last axis) minus that over the first sixth, and minus that over the last: (…, 2).
-
-    Block l of L stands at the relative depth (l − ½)/L, so that a row read backwards gives the same two.
+    Block l of L stands at the relative depth (l − ½)/L, so that a stack read backwards gives the same two contrasts.
     """
     blocks = shares.shape[-1]
     depth = (np.arange(blocks) + 0.5) / blocks
@@ -48,30 +36,25 @@ def humps(shares: Floats) -> Floats:
     return np.asarray(shares[..., middle].mean(-1)[..., None] - np.stack(ends, axis=-1))
 
 
-def bulge(shares: Floats) -> Floats:
+def bell_height(shares: Floats) -> Floats:
     """The mean over the middle third of blocks (last axis) minus the larger of the means over the first and the last sixth.
 
-    >>> float(bulge(np.array([0.1, 0.2, 0.6, 0.8, 0.2, 0.3])).round(3))
+    >>> float(bell_height(np.array([0.1, 0.2, 0.6, 0.8, 0.2, 0.3])).round(3))
     0.4
-    >>> float(bulge(np.arange(12.0)))
+    >>> float(bell_height(np.arange(12.0)))
     -5.0
     """
-    return np.asarray(humps(shares).min(-1))
+    return np.asarray(middle_minus_ends(shares).min(-1))
 
 
-def steps(shares: Floats) -> Floats:
-    """The difference between any two blocks (last axis), the higher-numbered one less the other: (…, L(L − 1)/2).
+def pairwise_differences(shares: Floats) -> Floats:
+    """The difference between any two blocks (last axis), the later block minus the earlier one: (…, L(L − 1)/2).
 
-    >>> steps(np.array([0.0, 1.0, 3.0])).tolist()
+    >>> pairwise_differences(np.array([0.0, 1.0, 3.0])).tolist()
     [1.0, 3.0, 2.0]
     """
     first, second = np.triu_indices(shares.shape[-1], 1)
     return np.asarray(shares[..., second] - shares[..., first])
-
-
-def spread(shares: Floats) -> Floats:
-    """The largest minus the smallest over the blocks (last axis)."""
-    return np.asarray(shares.max(-1) - shares.min(-1))
 
 
 def shared_documents(units: Iterable[np.ndarray]) -> np.ndarray:
@@ -83,17 +66,36 @@ def shared_documents(units: Iterable[np.ndarray]) -> np.ndarray:
     return reduce(np.intersect1d, units)
 
 
-class Profile(Declared):
-    """A number of a whole stack: call it with {layer: cloud} of its hidden states; layer 0, which enters the first block, is left out.
+@dataclass(frozen=True)
+class LayerEstimate:
+    """The number of one layer, and how far each bootstrap draw of documents shifts it."""
 
-    Its interval is a bootstrap over documents with the *same* draws in every layer, so that what moves all layers together
-    moves no difference between them. The draws give the standard error of each contrast between blocks, and `contrast_interval`
-    goes from there to the least or the greatest of them.
+    value: float
+    shifts: Floats | None  # (draws,)
+    documents: np.ndarray  # the documents that were drawn from, in increasing order
+    sampled_documents: int  # the number of documents in the layer's own sample
+    effective_documents: float  # the number of documents that were drawn from, long ones counted by their weight
+    n: int
+    d: int
+
+
+class Profile(Declaration):
+    """A number of a whole stack. Call it with {layer: cloud} of its hidden states; layer 0, which enters the first block, is left out.
+
+    The decorated function takes one number per block (last axis) and returns contrasts between blocks (last axis), linear in the numbers.
+    The profile is the smallest contrast, or the one that is largest in size.
+
+    Its interval is a bootstrap over documents with the *same* draws in every layer, so that what moves all layers together moves no
+    difference between them. The draws give the standard error of each contrast; `contrast_interval` makes the interval of the extreme.
+
+    Args:
+        layer_value: the number of a block, as a function of the eigenvalues of its centred covariance (last axis, falling).
+        extreme: which contrast the profile is: the `smallest`, or the one that is `largest` in size.
+        range: the smallest and the largest value that it can take.
+        title: what a figure calls it.
+        on_request: whether it is computed only if it is named.
     """
 
-    reads = ("second",)
-    wants = ("sample",)
-    about = "stack"
     interval_about = THIS_N
     """It is made of a spectrum, whose shares have a bias at finite n."""
 
@@ -101,130 +103,113 @@ class Profile(Declared):
         self,
         function: Callable[[Floats], Floats],
         *,
-        of: Callable[[Floats], Floats],
+        layer_value: Callable[[Floats], Floats],
+        extreme: Literal["smallest", "largest"],
         range: tuple[float, float],
         title: str,
-        contrasts: Callable[[Floats], Floats],
-        least: bool = False,
         on_request: bool = False,
     ) -> None:
-        super().__init__(function, title=title, on_request=on_request)
-        self.range, self._of, self._function, self._contrasts, self._least = range, of, function, contrasts, least
+        super().__init__(function, title=title, question=Question.LAYERS, reads=("second",), wants=("sample",), on_request=on_request)
+        self.range, self.extreme, self.contrasts, self._layer_value = range, extreme, function, layer_value
 
-    def both_ways(self, shares: Floats) -> tuple[float, float]:
-        """The number of these shares, and the least or the greatest of its contrasts: the two must be the same."""
-        contrasts = self._contrasts(shares)
-        return float(self._function(shares)), float(contrasts.min(-1) if self._least else np.abs(contrasts).max(-1))
+    @property
+    def subject(self) -> Subject:
+        """`stack`: it needs the clouds of all blocks."""
+        return "stack"
 
-    def available(self, cloud: object) -> bool:
-        """Whether a layer's cloud kept what this profile must have."""
-        return isinstance(cloud, Cloud) and cloud.n >= 2 and all(cloud.has(part) for part in self.reads)
+    def available(self, cloud: AnyCloud) -> bool:
+        """Whether a layer's cloud is one of points, and has every part that this profile reads."""
+        return isinstance(cloud, Cloud) and super().available(cloud)
 
     def __call__(self, clouds: Mapping[int, Cloud]) -> Number:
-        """The number of a stack, from the clouds of its hidden states by layer, all under one token policy."""
+        """Return the number of a stack, from the clouds of its hidden states by layer, all under one token policy."""
         if not isinstance(clouds, Mapping):
             raise IsoscopeError(f"{self.name} is a number of a whole stack, and it was given one cloud; give it {{layer: cloud}}.")
         able = {layer: cloud for layer, cloud in clouds.items() if layer > 0 and self.available(cloud)}
         with_sample = [cloud for cloud in able.values() if cloud.has("sample")]
         documents = shared_documents(cloud.drawn.unit for cloud in with_sample) if with_sample else None
-        return self.over({layer: self.level(cloud, documents) for layer, cloud in able.items()}, max(clouds, default=0))
+        estimates = {layer: self.estimate_layer(cloud, documents) for layer, cloud in able.items()}
+        return self.combine_layers(estimates, max(clouds, default=0))
 
-    def level(self, cloud: Cloud, documents: np.ndarray | None = None) -> Level:
-        """What is kept of one layer, with draws of these documents, or of all that its sample has."""
+    def estimate_layer(self, cloud: Cloud, documents: np.ndarray | None = None) -> LayerEstimate:
+        """Estimate the number of one layer, with draws from these documents, or from all that its sample has."""
         own = np.unique(cloud.drawn.unit) if cloud.has("sample") else np.empty(0, np.uint64)
         chosen = own if documents is None else documents
-        moved = cloud.spectral_moves(self._of, documents=None if np.array_equal(own, chosen) else chosen)
+        shifts = cloud.spectral_moves(self._layer_value, documents=None if np.array_equal(own, chosen) else chosen)
         sizes = np.unique(cloud.drawn.unit[np.isin(cloud.drawn.unit, chosen)], return_counts=True)[1] if len(own) else np.empty(0)
         effective = effective_groups(sizes.astype(np.float64)) if len(sizes) else 0.0
-        return Level(cloud.spectral_value(self._of), moved, chosen, len(own), effective, cloud.n, cloud.d)
+        return LayerEstimate(cloud.spectral_value(self._layer_value), shifts, chosen, len(own), effective, cloud.n, cloud.d)
 
-    def over(self, levels: Mapping[int, Level], last: int) -> Number:
-        """The number of a stack whose last block is `last`, from what was kept of each of its layers."""
-        blocks = {layer: levels[layer] for layer in sorted(levels) if layer > 0}
-        n, d = min((level.n for level in blocks.values()), default=0), max((level.d for level in blocks.values()), default=0)
-        if last < BLOCKS:
-            return Number(np.nan, n=n, d=d, note=f"needs at least {BLOCKS} blocks, and this stack has {last}")
-        lacking = [str(layer) for layer in range(1, last + 1) if layer not in blocks or np.isnan(blocks[layer].value)]
-        if lacking:
-            named = ", ".join(lacking[:4]) + (f" and {len(lacking) - 4} more" if len(lacking) > 4 else "")
-            return Number(np.nan, n=n, d=d, note=f"needs the spectrum of every block; of {named} there is none")
-        values = np.array([level.value for level in blocks.values()])
-        value = float(self._function(values))
-        drawn, note = _draws(list(blocks.values()))
-        if drawn is None:
+    def combine_layers(self, estimates: Mapping[int, LayerEstimate], last: int) -> Number:
+        """Return the number of a stack whose last block is `last`, from the estimates of its layers."""
+        blocks = {layer: estimates[layer] for layer in sorted(estimates) if layer > 0}
+        n, d = min((block.n for block in blocks.values()), default=0), max((block.d for block in blocks.values()), default=0)
+        if last < FEWEST_BLOCKS:
+            return Number(np.nan, n=n, d=d, note=f"needs at least {FEWEST_BLOCKS} blocks, and this stack has {last}")
+        missing = [str(layer) for layer in range(1, last + 1) if layer not in blocks or np.isnan(blocks[layer].value)]
+        if missing:
+            listed = ", ".join(missing[:4]) + (f" and {len(missing) - 4} more" if len(missing) > 4 else "")
+            return Number(np.nan, n=n, d=d, note=f"needs the spectrum of every block; of {listed} there is none")
+        contrasts = self.contrasts(np.array([block.value for block in blocks.values()]))
+        value = float(contrasts.min() if self.extreme == "smallest" else np.abs(contrasts).max())
+        shifts, note = _shifts_by_layer(list(blocks.values()))
+        if shifts is None:
             return Number(value, n=n, d=d, note=note)
-        freedom, documents = min(level.effective for level in blocks.values()) - 1, len(blocks[1].documents)
-        moves = self._contrasts(independent_moves(drawn) * (documents / (documents - 1)) ** 0.5)
-        low, high = contrast_interval(self._contrasts(values), moves, freedom, least=self._least)
+        freedom, documents = min(block.effective_documents for block in blocks.values()) - 1, len(blocks[1].documents)
+        moves = self.contrasts(independent_moves(shifts) * (documents / (documents - 1)) ** 0.5)
+        low, high = contrast_interval(contrasts, moves, freedom, extreme=self.extreme)
         low, high = max(min(low, value), self.range[0]), min(max(high, value), self.range[1])
-        return Number(value, n=n, d=d, low=low, high=high, note=note).set_interval_about(self.interval_about)
+        return Number(value, n=n, d=d, low=low, high=high, note=note, interval_about=self.interval_about)
 
 
-def independent_moves(drawn: Floats) -> Floats:
-    """(k, layers) moves of all layers, k no more than there are layers, with the covariance of the draws (draws, layers)."""
-    known = drawn[np.isfinite(drawn).all(1)]
+profile = decorator_for(Profile)
+"""Declare the function below, from numbers by block to contrasts between blocks, as the profile of its own name."""
+
+
+def independent_moves(shifts: Floats) -> Floats:
+    """(k, layers) independent moves of all layers, k at most the number of layers, with the covariance of the shifts (draws, layers)."""
+    known = shifts[np.isfinite(shifts).all(1)]
     return np.asarray(np.linalg.qr(known - known.mean(0), mode="r") / max(len(known) - 1, 1) ** 0.5)
 
 
-def contrast_interval(contrasts: Floats, moves: Floats, freedom: float, *, least: bool) -> tuple[float, float]:
-    """A 95 % interval of the least of several contrasts between blocks, or of the greatest in size.
+def contrast_interval(contrasts: Floats, moves: Floats, freedom: float, *, extreme: Literal["smallest", "largest"]) -> tuple[float, float]:
+    """A 95 % interval of the smallest of several contrasts between blocks, or of the one that is largest in size.
 
-    The least is above a threshold where all are: its lower end is the least of their lower ends, and none need be wider for that. It is
-    below where one of them is, and the least of several lies too low by chance: so its upper end is the least of the upper ends of a
-    band that holds all contrasts at once, by max-t over the draws. The greatest is the same, turned round. Each contrast has Student's
-    interval with the effective number of documents, since quantiles of draws of few documents are too narrow, and the larger of two
-    ends is not smooth, so that its own draws do not say how far it moves.
+    The smallest contrast is above a threshold if all are: its lower end is the smallest of their lower ends, and none of these must be
+    wider for that. It is below the threshold if one of them is, and the smallest of several is too low by chance: so its upper end is the
+    smallest upper end of a band that holds all contrasts at once, by max-t over the draws. The largest is the same, turned round. Each
+    contrast has Student's interval with the effective number of documents, since quantiles of draws from few documents are too narrow.
+    The larger of two ends is not smooth, so its own draws do not show how far it moves.
 
     Args:
-        contrasts: (m,) what was found.
-        moves: (k, m) independent moves whose squares add up to the variance of each.
+        contrasts: (m,) the contrasts of the whole sample.
+        moves: (k, m) independent moves whose squares add up to the variance of each contrast.
         freedom: degrees of freedom of a contrast's standard error.
-        least: whether the number is the least of the contrasts; else it is the greatest of their sizes.
+        extreme: whether the number is the smallest contrast or the largest in size.
 
-    >>> [round(end, 2) for end in contrast_interval(np.array([5.0]), np.array([[0.6], [0.8]]), 1e9, least=True)]
+    >>> [round(end, 2) for end in contrast_interval(np.array([5.0]), np.array([[0.6], [0.8]]), 1e9, extreme="smallest")]
     [3.04, 6.96]
     """
     if not freedom > 0:
         return np.nan, np.nan
     halves = margin(1.0, freedom) * np.sqrt((moves**2).sum(0))
-    wide = band_factor(moves, freedom) * halves
-    if least:
-        return float((contrasts - halves).min()), float((contrasts + wide).min())
+    simultaneous = band_factor(moves, freedom) * halves
+    if extreme == "smallest":
+        return float((contrasts - halves).min()), float((contrasts + simultaneous).min())
     sizes = np.abs(contrasts)
-    return float((sizes - wide).max()), float((sizes + halves).max())
+    return float((sizes - simultaneous).max()), float((sizes + halves).max())
 
 
-def _draws(levels: list[Level]) -> tuple[Floats | None, str]:
-    """(draws, layers) how far each draw moves each layer, or None; and a note on what was left out, or why there is none."""
-    first = levels[0].documents
-    if any(level.moved is None for level in levels):
+def _shifts_by_layer(estimates: list[LayerEstimate]) -> tuple[Floats | None, str]:
+    """(draws, layers) how far each draw shifts each layer, or None; and a note on what was left out, or why there is none."""
+    first = estimates[0].documents
+    shifts = [estimate.shifts for estimate in estimates if estimate.shifts is not None]
+    if len(shifts) < len(estimates):
         return None, "no interval: it needs a sample with at least three documents in every layer"
-    if any(not np.array_equal(level.documents, first) for level in levels):
+    if any(not np.array_equal(estimate.documents, first) for estimate in estimates):
         return None, "no interval: the layers were drawn from different documents"
-    most = max(level.whole for level in levels)
-    if len(first) < ALIKE * most:
+    most = max(estimate.sampled_documents for estimate in estimates)
+    if len(first) < SHARED_DOCUMENTS * most:
         return None, f"no interval: only {len(first)} of {most} documents are in every layer's sample"
     note = "" if len(first) == most else f"interval over the {len(first)} of {most} documents that are in every layer's sample"
-    return np.stack([level.moved for level in levels if level.moved is not None], axis=-1), note
-
-
-def profile(
-    *,
-    of: Callable[[Floats], Floats],
-    range: tuple[float, float],
-    title: str,
-    contrasts: Callable[[Floats], Floats],
-    least: bool = False,
-    on_request: bool = False,
-) -> Callable[[Callable[[Floats], Floats]], Profile]:
-    """Declare the function below, of numbers by block (last axis), as the profile of its own name.
-
-    Args:
-        of: what each block's number is, a function of its centred covariance's eigenvalues (last axis, falling).
-        range: the smallest and the largest value it can take.
-        title: what a figure calls it.
-        contrasts: the differences between blocks, linear, of which it is the least, or the greatest in size.
-        least: whether it is the least of them.
-        on_request: whether it is computed only where it is named.
-    """
-    return lambda function: Profile(function, of=of, range=range, title=title, contrasts=contrasts, least=least, on_request=on_request)
+    return np.stack(shifts, axis=-1), note

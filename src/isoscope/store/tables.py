@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from isoscope.core.bounded import parse_json
 from isoscope.core.site import KINDS
+from isoscope.metrics import metrics
 
 REQUIRED = ("model", "metric", "name", "policy", "kind")
 """Columns in which every row has a value."""
@@ -20,63 +21,6 @@ COUNTS = {"step": 1 << 53, "seed": 1 << 63, "layer": 1 << 20, "head": 1 << 20, "
 """Columns of counts. They start at 0 and stay below these limits."""
 EMBEDDINGS = ("input_embedding", "output_embedding")
 """Sites that have a stack but no layer."""
-LAYERED = frozenset(
-    (
-        "attention_entropy",
-        "attention_entropy_normalised",
-        "attention_max",
-        "attention_median",
-        "attention_min",
-        "attention_sequence_max",
-        "attention_sequence_min",
-        "between_cosine",
-        "centred_cosine",
-        "cluster_isoscore",
-        "cluster_share",
-        "cosine_sd",
-        "drift_norm",
-        "drift_ratio",
-        "drift_sharpening",
-        "effective_rank",
-        "gride",
-        "hubness",
-        "isoscore",
-        "isotropy_score",
-        "levina_bickel",
-        "local_isoscore",
-        "local_isoscore_excess",
-        "local_share",
-        "local_share_excess",
-        "matrix_entropy",
-        "mean_cosine",
-        "mean_norm",
-        "participation_ratio",
-        "participation_ratio_corrected",
-        "partition_isotropy",
-        "qk_cosine",
-        "qk_dot",
-        "rankme",
-        "score_offset",
-        "score_row_sd",
-        "score_sd",
-        "sink_mass",
-        "sink_mass_top",
-        "sink_rate",
-        "spectral_decay",
-        "stable_rank",
-        "top3_dimension_share",
-        "top_dimension_share",
-        "top_share",
-        "top_share_linear",
-        "top_share_norm_null",
-        "two_nn",
-        "two_nn_batches",
-        "two_nn_mle",
-        "two_nn_razzhigaev",
-        "within_cosine",
-    )
-)
-"""Metrics of one layer, whose rows have a layer and a number of dimensions. Others may be about a whole stack."""
 TEXTS = ("note", "verdict", "objective", "data", "policy", "unit", "dtype", "architecture", "cell", "isoscope")
 """Settings that are text, if a row has them."""
 
@@ -99,7 +43,8 @@ def mistake_in_table(table: pa.Table) -> str:
         return ""
     # Rows of other kinds (isotropic clouds, the untrained block, plug-ins) belong to no layer of a model.
     in_a_layer = pc.and_(at_a_site, pc.invert(_is_in(table["kind"], EMBEDDINGS)))
-    of_layers = pc.and_(in_a_layer, _is_in(table["metric"], LAYERED))
+    # A profile is of a whole stack and has no layer. A metric that is not declared here may be of either kind.
+    of_layers = pc.and_(in_a_layer, _is_in(table["metric"], [metric.name for metric in metrics()]))
     for name, least in (("layer", 0), ("d", 1)):
         lacking = pc.fill_null(pc.less(table[name], least), True)
         if (where := pc.index(pc.and_(of_layers, lacking), True).as_py()) >= 0:

@@ -8,7 +8,7 @@ from isoscope.core.claim import Verdict, claim
 from isoscope.statistics.deciding import Case, shifted, weakest
 from isoscope.statistics.equal_n import layers_of_different_n, leaving_out
 from isoscope.statistics.evidence import by_stack, of_models
-from isoscope.statistics.profile import BLOCKS, bulge
+from isoscope.statistics.profile import FEWEST_BLOCKS, bell_height
 from isoscope.statistics.shape_claims import GROUPS, HEIGHT, blocks_of_different_n, profiles
 from isoscope.statistics.verdicts import judged
 
@@ -33,11 +33,11 @@ def bell_survives_the_final_norm(table: pd.DataFrame, series: pd.DataFrame) -> V
             continue
         blocks = hidden[name][hidden[name]["layer"].gt(0)].sort_values("layer")["value"].to_numpy(float)
         plain = parts[rows["policy"].tolist().index("all")] if "all" in rows["policy"].tolist() else None
-        if plain is None or len(blocks) < BLOCKS:
+        if plain is None or len(blocks) < FEWEST_BLOCKS:
             continue
         after = blocks.copy()
         after[-1] = float(final[name]["value"].iloc[0])
-        moved = shifted(plain, float(bulge(after) - bulge(blocks)))
+        moved = shifted(plain, float(bell_height(after) - bell_height(blocks)))
         cases[name] = Case(weakest([plain, moved]), (HEIGHT,))
     verdict = judged(cases, measure="B before or after the final norm, whichever is less,", unit="decoder")
     return leaving_out(verdict, left | blocks_of_different_n(table, "decoder"))

@@ -1,0 +1,80 @@
+"""Drift: the length of the common mean, and the part of the squared length that it makes."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from isoscope.core.arrays import Floats
+from isoscope.core.number import POPULATION, Number
+from isoscope.statistics.chance import clipped_square
+from isoscope.statistics.cloud import Cloud
+from isoscope.statistics.declaration import Question
+from isoscope.statistics.groups import Totals
+from isoscope.statistics.metric import metric
+
+_drift = partial(metric, reads=("sums",), wants=("groups",), interval_about=POPULATION, question=Question.COMMON_MEAN)
+
+
+@_drift(range=(0.0, 1.0), title="Drift ratio")
+def drift_ratio(cloud: Cloud) -> Number:
+    """How much of the points' squared length is their common mean: 0 for a centred cloud, 1 if all points are equal.
+
+    ``‖μ‖² / E‖x‖²``, with ‖μ‖² estimated from pairs of points of different documents, as `drift_norm` does it: ‖x̄‖² itself would be too
+    large by chance. An estimate below 0, which happens if μ is near 0, is given as 0.
+
+    Range 0 to 1. Null: points in random directions. In about half of such clouds the number is 0; its mean is about 0.40·s and its standard
+    deviation 0.59·s with s = √(2/(d·pairs)).
+
+    >>> drift_ratio([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    0.3333333333333333
+    """
+    t, n, d = cloud.totals, cloud.n, cloud.d
+    pairs = float(t.n**2 - t.raw_pairs)
+    if not pairs > 0:
+        return Number(np.nan, n=n, d=d, note="all points come from one item")
+    if not t.norm2 > 0:
+        return Number(np.nan, n=n, d=d, note="all points are zero")
+    low, high = cloud.grouped(_ratio, bounds=(0.0, 1.0), transform=_within_range)
+    chance = (2 / (d * pairs)) ** 0.5
+    mean, sd = clipped_square(d, 1.0)
+    return Number(float(_within_range(_ratio(t))), n=n, d=d, low=low, high=high, null=mean * chance, null_sd=sd * chance)
+
+
+@_drift(range=(0.0, np.inf), title="Drift: norm of the mean")
+def drift_norm(cloud: Cloud) -> Number:
+    """How far the centre of the population lies from the origin: ‖μ‖, estimated from pairs of points of different documents.
+
+    ``√((‖Σx‖² − Σ_item‖X_item‖²) / (n² − Σn_item²))`` with X_item an item's Σx. The plain ‖x̄‖ is too long by chance, because pairs
+    within an item are alike whatever μ is. If the square lies below 0, which happens if μ is near 0, the number is 0. The interval is
+    that of the square, with the root taken of both ends. In a matrix every row is an item.
+
+    Range 0 to ∞. Null: points in random directions. In about half of such clouds the number is 0; its mean is about 0.41·√s and its
+    standard deviation 0.48·√s with s = E‖x‖²·√(2/(d·pairs)).
+
+    Godey, de la Clergerie and Sagot (2024) measure the plain ‖x̄‖.
+
+    >>> drift_norm([[3.0, 0.0], [1.0, 0.0]])
+    1.7320508075688772
+    """
+    t, n, d = cloud.totals, cloud.n, cloud.d
+    pairs = float(t.n**2 - t.raw_pairs)
+    if not pairs > 0:
+        return Number(np.nan, n=n, d=d, note="all points come from one item")
+    low, high = cloud.grouped(lambda t: t.squared_mean, bounds=(0.0, np.inf), transform=_root)
+    chance = (float(t.norm2) / n * (2 / (d * pairs)) ** 0.5) ** 0.5
+    mean, sd = clipped_square(d, 0.5)
+    return Number(float(_root(t.squared_mean)), n=n, d=d, low=low, high=high, null=mean * chance, null_sd=sd * chance).scaled_by(cloud.unit)
+
+
+def _ratio(t: Totals) -> Floats:
+    return np.asarray(t.squared_mean * t.n / t.norm2)
+
+
+def _within_range(ratio: Floats) -> Floats:
+    return np.clip(ratio, 0.0, 1.0)
+
+
+def _root(square: Floats) -> Floats:
+    return np.asarray(np.sqrt(np.maximum(square, 0.0)))

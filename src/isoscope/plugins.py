@@ -1,0 +1,135 @@
+"""The public interface for extensions. A plugin imports from here, from `isoscope` and from `isoscope.testing`; other modules are private.
+
+    from isoscope.plugins import Number, metric
+
+    @metric(reads=("sums",), range=(0.0, float("inf")), title="Longest coordinate of the mean")
+    def longest_coordinate(cloud):
+        ...
+
+| to add | import | file below `ISOSCOPE_PLUGINS` |
+|---|---|---|
+| a metric, a series, a profile | `metric`, `series`, `profile`, `Number`; see below | `metrics/NAME.py` |
+| a figure | `figure`; the columns of its two tables are `TABLE_COLUMNS` and `SERIES_COLUMNS` | `figures/NAME.py` |
+| a claim | `claim`, `Verdict`, `Finding`, `NOTHING` | `claims/NAME.py` |
+| a family of models | `Family`, `Stack`, `RANDOM`; the readers and what prepares their inputs | `families/NAME.py` |
+| a kind of source | `SourceKind`, `Source`, `Item`, `Clip` | `sources/NAME.py` |
+
+A metric is a function of a `Cloud`, or of an `AttentionCloud`, and reads `PARTS`, or `ATTENTION_PARTS`, of it. It declares the `Question`
+that it answers, and whether its interval is about the `POPULATION` or about `THIS_N`. A series returns a `Curve`.
+
+`figures`, `claims`, `families` and `sources` list what is declared; `isoscope.metrics` has the metrics by name. `check_metric`,
+`check_figure` and so on, in `isoscope.testing`, hold an extension to the contract of isoscope's own.
+
+Nothing is imported before it is used: importing this module, and adding a metric, a figure, a claim or a source, needs no torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from isoscope.core.claim import NOTHING, Claim, Finding, Verdict, claim
+    from isoscope.core.errors import IsoscopeError, IsoscopeWarning
+    from isoscope.core.figure import Figure, figure
+    from isoscope.core.number import POPULATION, THIS_N, Number
+    from isoscope.core.source import Clip, Item, Source, SourceKind
+    from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS
+    from isoscope.figures import figures
+    from isoscope.models.family import RANDOM, Family, Stack, families
+    from isoscope.models.piece import Fed, Piece, Positions, Reader
+    from isoscope.models.readers.images import ImageReader, image_processor
+    from isoscope.models.readers.speech import WaveReader, feature_extractor
+    from isoscope.models.readers.text import CausalReader, PairReader, TextReader
+    from isoscope.models.readers.tokenizer import tokenizer
+    from isoscope.papers import claims
+    from isoscope.sources import sources
+    from isoscope.statistics.attention_cloud import ATTENTION_PARTS, AttentionCloud
+    from isoscope.statistics.cloud import PARTS, Cloud
+    from isoscope.statistics.declaration import Question
+    from isoscope.statistics.metric import Curve, Metric, Series, metric, series
+    from isoscope.statistics.profile import Profile, profile
+
+__all__ = [
+    "ATTENTION_PARTS",
+    "NOTHING",
+    "PARTS",
+    "POPULATION",
+    "RANDOM",
+    "SERIES_COLUMNS",
+    "TABLE_COLUMNS",
+    "THIS_N",
+    "AttentionCloud",
+    "CausalReader",
+    "Claim",
+    "Clip",
+    "Cloud",
+    "Curve",
+    "Family",
+    "Fed",
+    "Figure",
+    "Finding",
+    "ImageReader",
+    "IsoscopeError",
+    "IsoscopeWarning",
+    "Item",
+    "Metric",
+    "Number",
+    "PairReader",
+    "Piece",
+    "Positions",
+    "Profile",
+    "Question",
+    "Reader",
+    "Series",
+    "Source",
+    "SourceKind",
+    "Stack",
+    "TextReader",
+    "Verdict",
+    "WaveReader",
+    "claim",
+    "claims",
+    "families",
+    "feature_extractor",
+    "figure",
+    "figures",
+    "image_processor",
+    "metric",
+    "profile",
+    "series",
+    "sources",
+    "tokenizer",
+]
+
+_NAMES = {
+    "isoscope.core.claim": ("NOTHING", "Claim", "Finding", "Verdict", "claim"),
+    "isoscope.core.errors": ("IsoscopeError", "IsoscopeWarning"),
+    "isoscope.core.figure": ("Figure", "figure"),
+    "isoscope.core.number": ("POPULATION", "THIS_N", "Number"),
+    "isoscope.core.source": ("Clip", "Item", "Source", "SourceKind"),
+    "isoscope.core.table": ("SERIES_COLUMNS", "TABLE_COLUMNS"),
+    "isoscope.figures": ("figures",),
+    "isoscope.models.family": ("RANDOM", "Family", "Stack", "families"),
+    "isoscope.models.piece": ("Fed", "Piece", "Positions", "Reader"),
+    "isoscope.models.readers.images": ("ImageReader", "image_processor"),
+    "isoscope.models.readers.speech": ("WaveReader", "feature_extractor"),
+    "isoscope.models.readers.text": ("CausalReader", "PairReader", "TextReader"),
+    "isoscope.models.readers.tokenizer": ("tokenizer",),
+    "isoscope.papers": ("claims",),
+    "isoscope.sources": ("sources",),
+    "isoscope.statistics.attention": ("ATTENTION_PARTS", "AttentionCloud"),
+    "isoscope.statistics.cloud": ("PARTS", "Cloud"),
+    "isoscope.statistics.declaration": ("Question",),
+    "isoscope.statistics.metric": ("Curve", "Metric", "Series", "metric", "series"),
+    "isoscope.statistics.profile": ("Profile", "profile"),
+}
+"""Where each name is defined."""
+
+_DEFINED_IN = {name: module for module, names in _NAMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _DEFINED_IN:
+        raise AttributeError(f"module 'isoscope.plugins' has no attribute {name!r}")
+    return getattr(importlib.import_module(_DEFINED_IN[name]), name)
