@@ -45,8 +45,8 @@ def measure(threads: int, repeats: int) -> dict[str, list[float]]:
     from isoscope.engine.options import Options
     from isoscope.engine.sites import Sites
     from isoscope.engine.stream import Sequence, Slicer
+    from isoscope.models.chunk import Chunk, Positions
     from isoscope.models.family import Stack
-    from isoscope.models.piece import Piece, Positions
     from isoscope.models.tap import Tap, absorb
     from isoscope.statistics.site_statistics import SiteStatistics
 
@@ -55,7 +55,7 @@ def measure(threads: int, repeats: int) -> dict[str, list[float]]:
     rng = np.random.default_rng(0)
     special = np.zeros(512, dtype=bool)
     special[[0, -1]] = True
-    batch = [Sequence(Piece(rng.integers(1000, 30000, 512), 512, special=special), i, i) for i in range(8)]
+    batch = [Sequence(Chunk(rng.integers(1000, 30000, 512), 512, special=special), i, i) for i in range(8)]
     ids = torch.tensor(np.stack([sequence.piece.data for sequence in batch]))
     mask = torch.ones_like(ids)
     slicer = Slicer((), 512)

@@ -173,7 +173,7 @@ def test_damaged_safetensors(quick, model_copy, damage):
         (b'{"model_type": "nosuch"}', "model type `nosuch`"),
         (b'{"model_type": "bert", "hidden_size": "big"}', "Field 'hidden_size' expected int, got str (value: 'big')"),
         (b'{"model_type": "bert", "hidden_size": 33, "num_attention_heads": 4}', "(33) is not a multiple of the number of attention heads"),
-        (b'{"model_type": "clap"}', "No family claims models of type 'clap'"),
+        (b'{"model_type": "clap"}', "isoscope does not know how to feed models of type 'clap'"),
     ],
 )
 def test_a_damaged_configuration(quick, model_copy, config, said):

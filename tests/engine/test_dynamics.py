@@ -16,7 +16,7 @@ from isoscope.engine.dynamics import derived, dynamics, suites
 from isoscope.engine.measure import measure_model
 from isoscope.engine.options import Options
 from isoscope.engine.progress import Progress
-from isoscope.models.reference import resolve
+from isoscope.models.model_name import resolve_model
 from isoscope.sources import open_source
 from isoscope.statistics.chance import head_threshold
 from isoscope.store.cell import pack
@@ -83,7 +83,7 @@ def measured(tmp_path_factory, folder, corpus):
     run.prepare()
     for kind, seeds in SEEDS.items():
         for seed, step in product(seeds, STEPS):
-            reference = resolve(str(folder / kind / f"seed-{seed}" / f"step-{step}"))
+            reference = resolve_model(str(folder / kind / f"seed-{seed}" / f"step-{step}"))
             measure_model(run, replace(reference, name=kind, step=step, seed=seed), source, chosen, Progress(quiet=True))
     return run
 

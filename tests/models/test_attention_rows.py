@@ -9,8 +9,8 @@ import torch
 
 from isoscope.core.site import Site
 from isoscope.models import attention_rows as module
-from isoscope.models.attention import Attended
-from isoscope.models.attention_rows import attention_rows, count_scores, without
+from isoscope.models.attention_call import AttentionCall
+from isoscope.models.attention_rows import ablate_queries, attention_rows, count_scores
 from isoscope.statistics.attention import EDGES
 
 SITE = Site("decoder", "attention", 3)
@@ -22,7 +22,7 @@ def called(*, h_k=H, t=T, s=T, spread=1.0, offset=0.0, seed=0, dtype=torch.float
     query = spread * torch.randn(B, H, t, E, generator=g) + offset
     key = torch.randn(B, h_k, s, E, generator=g) + offset
     query, key = query.to(dtype), key.to(dtype)
-    return Attended(
+    return AttentionCall(
         **(
             {"site": SITE, "query": query, "key": key, "scale": E**-0.5, "bias": None, "mask": None, "scores": None}
             | {"plain_query": query, "plain_key": key}
@@ -244,8 +244,8 @@ def test_without_parts_of_the_queries():
     mean = call.query.mean((0, 2))
     largest = mean.abs().topk(2, 1).indices
     query = call.query - mean[None, :, None]
-    agrees(without(call, mean_query=mean))
-    a = attention_rows(without(replace(call, scores=torch.zeros(B, H, T, T)), mean_query=mean, dimensions=largest))
+    agrees(ablate_queries(call, mean_query=mean))
+    a = attention_rows(ablate_queries(replace(call, scores=torch.zeros(B, H, T, T)), mean_query=mean, dimensions=largest))
     for i in range(H):
         query[:, i, :, largest[i]] = 0
     b = attention_rows(replace(call, query=query))

@@ -14,8 +14,9 @@ from isoscope.core.site import WITHOUT, Site
 from isoscope.engine.announce import HeldPlan
 from isoscope.engine.options import Options
 from isoscope.engine.places import Places
-from isoscope.models.attention import Attended, AttentionTap
-from isoscope.models.attention_rows import attention_rows, count_scores, without
+from isoscope.models.attention_call import AttentionCall
+from isoscope.models.attention_rows import ablate_queries, attention_rows, count_scores
+from isoscope.models.attention_tap import AttentionTap
 from isoscope.models.heads import absorb_heads, absorb_rows
 from isoscope.models.tap import Layout, Tap
 from isoscope.statistics.attention import AttentionStatistics
@@ -45,7 +46,7 @@ class Parts:
     keys: int = 0
     sums: dict[str, Tensor] = field(default_factory=dict)
 
-    def add(self, call: Attended, queries: np.ndarray, keys: np.ndarray) -> None:
+    def add(self, call: AttentionCall, queries: np.ndarray, keys: np.ndarray) -> None:
         """Add the counted queries (b, t) and keys (b, s) of a call, as attention takes them."""
         for name, tensor, counted in (("q", call.query, queries), ("k", call.key, keys)):
             points = tensor.double() * torch.as_tensor(counted, device=tensor.device)[:, None, :, None]
@@ -78,7 +79,7 @@ class AttentionSites:
         self.statistics: Statistics = {}
         self.places: Places | None = None
 
-    def _learn(self, call: Attended) -> None:
+    def _learn(self, call: AttentionCall) -> None:
         self.sizes.setdefault(call.site, Size(call.query.shape[1], call.key.shape[1], call.query.shape[-1], call.scale))
 
     def begin(self, statistics: Statistics) -> None:
@@ -110,7 +111,7 @@ class AttentionSites:
     def calibrate(self, run: Callable[[], object], places: Places) -> None:
         """One forward pass by which mean queries and largest dimensions are found."""
 
-        def receive(call: Attended) -> None:
+        def receive(call: AttentionCall) -> None:
             queries, keys = self._laid(call)
             self.parts.setdefault(call.site, Parts()).add(call, queries.codes >= 0, keys.codes >= 0)
 
@@ -121,12 +122,12 @@ class AttentionSites:
         finally:
             self.mode.receive = before
 
-    def _laid(self, call: Attended) -> tuple[Layout, Layout]:
+    def _laid(self, call: AttentionCall) -> tuple[Layout, Layout]:
         assert self.places is not None
         (b, _, t, _), (rows, _, s, _) = call.query.shape, call.key.shape
         return self.places.of(call.site, self.tap.width, (b, t), (rows, s))
 
-    def _receive(self, call: Attended) -> None:
+    def _receive(self, call: AttentionCall) -> None:
         if call.site not in self.statistics:
             return
         queries, keys = self._laid(call)
@@ -138,21 +139,21 @@ class AttentionSites:
             absorb_heads(kept, tensor, layout, site, self.name)
         if self.options.sharpness:
             parts = self.parts[call.site]
-            self._add_rows(self._named(call, WITHOUT[0]), without(call, mean_query=parts.mean_query), queries)
+            self._add_rows(self._named(call, WITHOUT[0]), ablate_queries(call, mean_query=parts.mean_query), queries)
             largest = parts.largest(len(WITHOUT) - 1)
             for count, what in enumerate(WITHOUT[1:], 1):
-                self._add_rows(self._named(call, what), without(call, dimensions=largest[:, :count]), queries)
+                self._add_rows(self._named(call, what), ablate_queries(call, dimensions=largest[:, :count]), queries)
 
-    def _named(self, call: Attended, what: str) -> Site:
+    def _named(self, call: AttentionCall, what: str) -> Site:
         return Site(call.site.stack, f"{call.site.kind}_without_{what}", call.site.layer)
 
-    def _given(self, call: Attended, queries: Layout, keys: Layout) -> list[tuple[str, Tensor, Layout]]:
+    def _given(self, call: AttentionCall, queries: Layout, keys: Layout) -> list[tuple[str, Tensor, Layout]]:
         if call.site.kind.startswith("cross"):
             return [("cross_query", call.plain_query, queries), ("cross_key", call.plain_key, keys)]
         plain = [("query", call.plain_query, queries), ("key", call.plain_key, keys)]
         return plain + ([("rotated_query", call.query, queries), ("rotated_key", call.key, keys)] if self.options.rotated else [])
 
-    def _add_rows(self, site: Site, call: Attended, layout: Layout) -> None:
+    def _add_rows(self, site: Site, call: AttentionCall, layout: Layout) -> None:
         kept = self.statistics[site]
         assert isinstance(kept, AttentionStatistics)
         counted = torch.from_numpy(layout.codes >= 0)

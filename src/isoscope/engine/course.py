@@ -25,11 +25,11 @@ from isoscope.engine.plan import spoken
 from isoscope.engine.progress import Progress
 from isoscope.engine.task import Task
 from isoscope.engine.workers import how_many
-from isoscope.models.audit import Seen, faults, hashes
+from isoscope.models.audit import CheckpointRecord, find_faults, tensor_hashes
 from isoscope.models.hub import HubName
-from isoscope.models.reference import ModelReference, resolve, weight
+from isoscope.models.model_name import ModelReference, model_bytes, resolve_model
 from isoscope.models.suite import Checkpoint, Suite
-from isoscope.models.suites.hub import commit_of, forget, in_cache, is_missing, is_out_of_reach
+from isoscope.models.suites.hub_suite import commit_of, delete_from_cache, is_cached, is_missing, is_out_of_reach
 from isoscope.store.manifest import KEPT, key_of
 from isoscope.store.run import Run
 from isoscope.store.writing import FullDiskError
@@ -52,7 +52,7 @@ class Stop:
         return dataclasses.replace(reference, name=self.suite.name, step=self.checkpoint.step, seed=self.checkpoint.seed)
 
     def __str__(self) -> str:
-        return self.suite.at(self.checkpoint.seed, self.checkpoint.step)
+        return self.suite.describe_checkpoint(self.checkpoint.seed, self.checkpoint.step)
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Underway:
 
     stop: Stop
     reference: ModelReference
-    seen: Seen
+    seen: CheckpointRecord
     stamp: str
     result: Future[list[str]]
 
@@ -148,7 +148,7 @@ class Course:
         """What is wrong with the suites; it is kept in the run too."""
         said = []
         for suite in suites:
-            found = faults(suite, self.ledger.seen(suite))
+            found = find_faults(suite, self.ledger.seen(suite))
             self.ledger.judge(suite, found)
             said += found
         return said
@@ -199,7 +199,7 @@ class Course:
             yield stop, current
 
     def _start(self, stop: Stop) -> Future[Fetched]:
-        if stop.hub is not None and not in_cache(stop.hub):
+        if stop.hub is not None and not is_cached(stop.hub):
             self.ledger.claim(stop.checkpoint.spec)
         return _in_background(lambda: _fetch(stop.checkpoint))
 
@@ -212,11 +212,13 @@ class Course:
                 raise
             return self._leave_out(stop, error)
         reference = stop.named(fetched.reference)
-        seen = Seen(stop.checkpoint.seed, stop.checkpoint.step, fetched.tensors, fetched.matrices)
+        seen = CheckpointRecord(stop.checkpoint.seed, stop.checkpoint.step, fetched.tensors, fetched.matrices)
         if self.given is not None:  # before there is a cell, so that none is without it
             self.ledger.see(stop.suite, stop.checkpoint, reference.revision, seen, fetched.stamp)
             if self._executor is None:
-                count = 1 if self.engine.far else how_many(self.engine.processes, left, weight(reference), self.options, self.given.specs)
+                count = (
+                    1 if self.engine.far else how_many(self.engine.processes, left, model_bytes(reference), self.options, self.given.specs)
+                )
                 self._executor = held.enter_context(self.engine.open(count, self.options, self.given, Progress(quiet=True)))
         self._underway.append(Underway(stop, reference, seen, fetched.stamp, self._use(reference)))
         return True
@@ -250,9 +252,11 @@ class Course:
         """Measure a checkpoint, in another process where there are some; without sources, load it."""
         o = self.options
         if self.given is None:
-            from isoscope.models.load import load
+            from isoscope.models.load import load_model
 
-            return _at_once(lambda: load(reference, device="cpu", trust_remote_code=o.trust_remote_code, allow_partial=o.allow_partial))
+            return _at_once(
+                lambda: load_model(reference, device="cpu", trust_remote_code=o.trust_remote_code, allow_partial=o.allow_partial)
+            )
         assert self._executor is not None
         source = self.given.for_model(reference, o)
         key = key_of(cell_identity(reference, source, o))
@@ -263,7 +267,7 @@ class Course:
     def _leave_out(self, stop: Stop, error: IsoscopeError) -> bool:
         self.problems.append(str(error))
         self.progress.note(f"{stop}: {error}")
-        self.ledger.see(stop.suite, stop.checkpoint, "", Seen(stop.checkpoint.seed, stop.checkpoint.step, problem=str(error)))
+        self.ledger.see(stop.suite, stop.checkpoint, "", CheckpointRecord(stop.checkpoint.seed, stop.checkpoint.step, problem=str(error)))
         return False
 
     def _clear(self, keep: str | None) -> None:
@@ -271,15 +275,15 @@ class Course:
         needed = {keep, *(one.reference.revision for one in self._underway)}
         for stop, commit in self._used if self.delete else []:
             if stop.hub is not None and commit not in needed and self.ledger.claimed(stop.checkpoint.spec):
-                forget(stop.hub, commit)
+                delete_from_cache(stop.hub, commit)
                 self.ledger.release(stop.checkpoint.spec)
         self._used = [(stop, commit) for stop, commit in self._used if commit in needed]
 
 
 def _fetch(checkpoint: Checkpoint) -> Fetched:
     stamp = stamp_of(checkpoint.spec)
-    reference = resolve(checkpoint.spec)
-    return Fetched(reference, *((reference.weights,) * 2 if reference.gguf else hashes(reference.folder)), stamp)
+    reference = resolve_model(checkpoint.spec)
+    return Fetched(reference, *((reference.weights,) * 2 if reference.gguf else tensor_hashes(reference.folder)), stamp)
 
 
 def _at_once(act: Callable[[], object]) -> Future[list[str]]:

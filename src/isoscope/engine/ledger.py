@@ -12,7 +12,7 @@ from typing import Any
 
 from isoscope.core.bounded import open_regular, parse_json, read_json
 from isoscope.core.errors import IsoscopeError
-from isoscope.models.audit import Seen
+from isoscope.models.audit import CheckpointRecord
 from isoscope.models.suite import Checkpoint, Suite
 from isoscope.store.writing import flush, write_whole, writing
 
@@ -105,20 +105,20 @@ class Ledger:
         text = json.dumps(found, indent=1, ensure_ascii=False)
         write_whole(self.path, lambda temporary: temporary.write_text(text, "utf-8", "backslashreplace"))
 
-    def _entry(self, suite: Suite, one: Seen | Checkpoint) -> dict[str, Any] | None:
+    def _entry(self, suite: Suite, one: CheckpointRecord | Checkpoint) -> dict[str, Any] | None:
         found: dict[str, Any] | None = self.read()["suites"].get(suite.name, {}).get("checkpoints", {}).get(_place(one))
         return found
 
-    def see(self, suite: Suite, checkpoint: Checkpoint, revision: str, seen: Seen, stamp: str = "") -> None:
+    def see(self, suite: Suite, checkpoint: Checkpoint, revision: str, seen: CheckpointRecord, stamp: str = "") -> None:
         """Remember what a checkpoint is, and of a local one how its files looked."""
         entry = {"spec": checkpoint.spec, "revision": revision, **asdict(seen), "stamp": stamp}
         if self._entry(suite, seen) != entry:
             self._say({"suite": suite.name, "place": _place(seen), "seen": entry})
 
-    def seen(self, suite: Suite) -> list[Seen]:
+    def seen(self, suite: Suite) -> list[CheckpointRecord]:
         """What is remembered of the suite's checkpoints."""
         found = [self._entry(suite, one) for one in suite.checkpoints]
-        return [Seen(**{name: one[name] for name in Seen.__dataclass_fields__}) for one in found if one]
+        return [CheckpointRecord(**{name: one[name] for name in CheckpointRecord.__dataclass_fields__}) for one in found if one]
 
     def revision(self, suite: Suite, checkpoint: Checkpoint, stamp: str | None = None) -> str | None:
         """The revision that was seen of a checkpoint, unless there was a problem with it or its files look different now."""
@@ -153,7 +153,7 @@ def _words(value: Any) -> bool:
 
 def _is_seen(one: Any) -> bool:
     """Whether something has the form of what is remembered of a checkpoint."""
-    if not isinstance(one, dict) or not {*Seen.__dataclass_fields__, "spec", "revision"} <= one.keys():
+    if not isinstance(one, dict) or not {*CheckpointRecord.__dataclass_fields__, "spec", "revision"} <= one.keys():
         return False
     seed, step, *texts = (one[name] for name in ("seed", "step", "tensors", "matrices", "problem", "spec", "revision"))
     return isinstance(seed, int | None) and isinstance(step, int) and _words(texts)
@@ -207,5 +207,5 @@ def _damaged(path: Path, reason: str) -> IsoscopeError:
     return IsoscopeError(f"{path} is damaged ({reason}); delete it and run again.")
 
 
-def _place(one: Seen | Checkpoint) -> str:
+def _place(one: CheckpointRecord | Checkpoint) -> str:
     return f"{'-' if one.seed is None else one.seed}/{one.step}"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from isoscope.core.memory import check_room
-from isoscope.models.piece import Piece
+from isoscope.models.chunk import Chunk
 
 BEGINNING = 1 << 16
 """Characters of a text that are tokenised in any case. Shorter texts are never cut."""
@@ -18,7 +18,7 @@ TOKENISING = 200
 """Bytes of memory for each character while a text is tokenised: tokens, their masks, and where each came from."""
 
 
-def enough_pieces(encode: Callable[[Any], list[Piece]], content: Any, needed: int | None) -> list[Piece]:
+def enough_pieces(encode: Callable[[Any], list[Chunk]], content: Any, needed: int | None) -> list[Chunk]:
     """The pieces of an item, or of a long text the first ones, with at least `needed` tokens among them.
 
     Where a text is cut, a few tokens before the cut may differ from those of the whole, and for some tokenizers more than a few: a stretch
@@ -28,7 +28,7 @@ def enough_pieces(encode: Callable[[Any], list[Piece]], content: Any, needed: in
     if not isinstance(content, str):
         return encode(content)
     size = len(content) if needed is None else max(BEGINNING, PER_TOKEN * needed)
-    before: list[Piece] = []
+    before: list[Chunk] = []
     while size < len(content):
         found = encode(content[:size])
         agreed = _agreed(before, found)
@@ -41,7 +41,7 @@ def enough_pieces(encode: Callable[[Any], list[Piece]], content: Any, needed: in
     return encode(content)
 
 
-def _agreed(some: list[Piece], others: list[Piece]) -> list[Piece]:
+def _agreed(some: list[Chunk], others: list[Chunk]) -> list[Chunk]:
     """The first pieces of both, as far as they are the same."""
     count = 0
     for one, other in zip(some, others, strict=False):
@@ -51,7 +51,7 @@ def _agreed(some: list[Piece], others: list[Piece]) -> list[Piece]:
     return others[:count]
 
 
-def _same_marks(one: Piece, other: Piece) -> bool:
+def _same_marks(one: Chunk, other: Chunk) -> bool:
     if one.special is None or other.special is None:
         return one.special is other.special
     return np.array_equal(one.special, other.special)

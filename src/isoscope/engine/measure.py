@@ -22,7 +22,7 @@ from isoscope.engine.options import OF_A_MODULE, Options, options_from
 from isoscope.engine.progress import Progress
 from isoscope.engine.results import Results
 from isoscope.engine.rows import tables, unasked
-from isoscope.models.reference import ModelReference
+from isoscope.models.model_name import ModelReference
 from isoscope.sources import open_source
 from isoscope.statistics.kept import Statistics
 from isoscope.store.cell import Cell, packed

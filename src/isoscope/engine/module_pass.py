@@ -28,8 +28,8 @@ from isoscope.engine.results import Results
 from isoscope.engine.sites import Sites
 from isoscope.engine.stream import Sequence, Slicer
 from isoscope.models.autocast import autocast_dtypes, autocast_off
+from isoscope.models.chunk import Chunk, Positions
 from isoscope.models.family import Stack
-from isoscope.models.piece import Piece, Positions
 from isoscope.models.tap import Layout, state_of
 from isoscope.statistics.kept import Statistics
 from isoscope.statistics.sample import item_hash
@@ -233,7 +233,7 @@ class ModulePass:
 
     def _layout(self, stack: str, b: int, t: int, kept: np.ndarray | None) -> Layout:
         units = [item_hash(f"row {self.rows + i}") for i in range(b)]
-        batch = [Sequence(Piece(np.zeros(0), t), unit, unit) for unit in units]
+        batch = [Sequence(Chunk(np.zeros(0), t), unit, unit) for unit in units]
         if not stack or kept is None:
             kept = np.ones((b, t), dtype=bool)
         elif kept.shape != (b, t):

@@ -12,7 +12,7 @@ from isoscope.engine.announce import human
 from isoscope.engine.executor import Engine
 from isoscope.engine.measure import Given, cell_identity
 from isoscope.engine.options import Options
-from isoscope.models.reference import ModelReference, weight
+from isoscope.models.model_name import ModelReference, model_bytes
 from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
 
@@ -34,7 +34,7 @@ class Planned:
     @property
     def size(self) -> float:
         """What its cost goes with, so far as it is known before: weights times items."""
-        return float(weight(self.reference)) * (self.items or 1)
+        return float(model_bytes(self.reference)) * (self.items or 1)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def say(planned: list[Planned], run: Run, count: int, *, far: bool = False) -> l
             costs.see(cell.manifest, one.size)
     lines, seconds, cells = [], 0.0, 0
     for one in planned:
-        weights = weight(one.reference)
+        weights = model_bytes(one.reference)
         cost = costs.of(one.size, weights)
         items = "items not counted" if one.items is None else f"{one.items:,} items"
         shards = "1 cell" if one.shards == 1 else f"{one.shards} shards"

@@ -21,7 +21,7 @@ from isoscope.engine.options import Options
 from isoscope.engine.ray_start import first_line, start_ray
 from isoscope.engine.task import LostError, Task, out_of_memory, recorded
 from isoscope.engine.workers import COPIES, ROOM
-from isoscope.models.reference import ModelReference, resolve, weight
+from isoscope.models.model_name import ModelReference, model_bytes, resolve_model
 from isoscope.store.run import Run
 
 ARRIVING = 2
@@ -99,7 +99,7 @@ class RayWorkers:
         if self._closed:
             outer.set_exception(CancelledError())
             return outer
-        needs = self._needs(weight(task.reference))
+        needs = self._needs(model_bytes(task.reference))
         named = replace(task.reference, folder=task.reference.folder.absolute())  # a node has a current folder of its own
         alone = replace(task, reference=named, options=replace(task.options, threads=needs.cpus))
         chosen = self._measure.options(num_cpus=needs.cpus, num_gpus=needs.gpus, memory=needs.memory, name=task.reference.name)
@@ -155,7 +155,7 @@ def _on_this_node(reference: ModelReference) -> ModelReference:
     """The model where this node has it: at the same path, or from the hub into the node's own cache."""
     if reference.folder.is_dir():
         return reference
-    found = resolve(reference.spec)
+    found = resolve_model(reference.spec)
     if found.weights != reference.weights:
         raise IsoscopeError(f"{reference.spec} is another model on this node; copy it to every node, or name a revision.")
     return replace(reference, folder=found.folder)

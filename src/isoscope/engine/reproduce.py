@@ -234,14 +234,14 @@ class Work:
     def _together(self, parts: list[Part]) -> list[Absent]:
         from isoscope.engine.measure import measure
         from isoscope.engine.spread import UnfinishedError
-        from isoscope.models.reference import resolve
+        from isoscope.models.model_name import resolve_model
 
         options = self._options(parts[0].experiment)
         options.pop("processes", None)
         asked = self.asked.engine
         there, problems = [], []
         for part in parts:
-            missing = self._tried(part, lambda part=part: resolve(part.what, seed=options.get("seed", 0)))  # type: ignore[misc]
+            missing = self._tried(part, lambda part=part: resolve_model(part.what, seed=options.get("seed", 0)))  # type: ignore[misc]
             problems += missing
             there += [] if missing else [part]
 
@@ -260,22 +260,22 @@ class Work:
     def block(self, parts: list[Part]) -> list[Absent]:
         """The paper's own setting."""
         from isoscope.engine.measure import limited_threads
-        from isoscope.lab.block import Network, Trial, carry_out
+        from isoscope.lab.block import Network, Trial, run_experiment
 
         trial = Trial(draws=int(self._options(parts[0].experiment).get("draws", 5)))
         total = trial.draws * len(trial.norms)
         with limited_threads(self.asked.options.get("threads")), self.progress.bar("block", total, "measurements") as bar:
-            carry_out(Run(self.run), Network(), trial, bar.advance)
+            run_experiment(Run(self.run), Network(), trial, bar.advance)
         return []
 
     def chance(self, parts: list[Part]) -> list[Absent]:
         """The closed forms, as a cell."""
-        from isoscope.lab.null import DIMENSIONS, tables
+        from isoscope.lab.null import DIMENSIONS, isotropic_tables
 
         identity = {"experiment": "isotropic", "version": 1, "n": 4096, "d": list(DIMENSIONS), "shard": [0, 1]}
         key, run = key_of(identity), Run(self.run)
         if run.cell(key) is None:
-            rows, series = tables(DIMENSIONS, 4096)
+            rows, series = isotropic_tables(DIMENSIONS, 4096)
             run.write(key, manifest_of(identity, {"model": "isotropic"}, {}, "rows"), rows, series, None)
         return []
 

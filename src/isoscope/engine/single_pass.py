@@ -23,11 +23,12 @@ from isoscope.engine.announce import Plan, SitePlan, forget_peak, give_back, hum
 from isoscope.engine.options import SAMPLE_UP_TO, Options
 from isoscope.engine.sites import Sites
 from isoscope.engine.stream import WINDOW_BATCHES, Cursor, Sequence, Slicer, Stream, batches, frequency_bins, last_parts
+from isoscope.models.chunk import ModelInput
 from isoscope.models.device_map import weight_of
-from isoscope.models.load import LoadedModel, load
+from isoscope.models.family import LoadedModel
+from isoscope.models.load import load_model
 from isoscope.models.model_errors import CANNOT_RUN, model_errors_as_user_errors
-from isoscope.models.piece import Fed
-from isoscope.models.reference import ModelReference
+from isoscope.models.model_name import ModelReference
 from isoscope.statistics.kept import Statistics, fits, state_of
 from isoscope.statistics.kernel import warm_up
 from isoscope.statistics.matrix import accumulate
@@ -61,7 +62,7 @@ def _loaded(reference: ModelReference, options: Options, *, hold: bool) -> Loade
     if hold and key in _held:
         return _held[key]
     _held.clear()
-    model = load(reference, **chosen)
+    model = load_model(reference, **chosen)
     if hold:
         _held[key] = model
     return model
@@ -81,7 +82,7 @@ class Pass:
         if self.reader.unit != "tokens" and (of_tokens := [one for one in options.split if one != "sink"]):
             raise IsoscopeError(f"--split {of_tokens[0]} divides tokens; {reference.name} reads {self.reader.unit}.")
         self.batch_tokens = options.batch_size * self.reader.seq_len
-        self.stream = Stream(source, self.reader.pieces, options.max_tokens, options.shard, options.max_items)
+        self.stream = Stream(source, self.reader.chunks, options.max_tokens, options.shard, options.max_items)
         self.by_sequence = self.stream.by_sequence()
         bins = frequency_bins(self.stream) if "frequency" in options.split else None
         self.slicer = Slicer(options.split, self.reader.seq_len, bins)
@@ -104,7 +105,7 @@ class Pass:
         """The statistics by site."""
         return self.taps.statistics
 
-    def _forward(self, fed: Fed) -> None:
+    def _forward(self, fed: ModelInput) -> None:
         with torch.inference_mode(), model_errors_as_user_errors(self.reference, CANNOT_RUN):
             try:
                 self.model.base(**fed.arguments)
@@ -182,7 +183,7 @@ class Pass:
 
     def _calibrate(self) -> None:
         """The first sequences of the whole source, whatever the shard: what is taken out of queries is found from them."""
-        first = Stream(self.source, self.reader.pieces, None, max_items=self.options.max_items)
+        first = Stream(self.source, self.reader.chunks, None, max_items=self.options.max_items)
         sequences = islice((sequence for window in first.windows(1, by_sequence=True) for sequence in window), CALIBRATE)
         for batch in batches(list(sequences), self.batch_tokens, pads=self.reader.pads):
             fed = self.reader.feed([sequence.piece for sequence in batch])

@@ -22,7 +22,7 @@ from isoscope.engine.progress import Progress
 from isoscope.engine.results import merge_shards
 from isoscope.engine.task import Task
 from isoscope.engine.workers import how_many
-from isoscope.models.reference import resolve, weight
+from isoscope.models.model_name import model_bytes, resolve_model
 from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
 from isoscope.store.writing import FullDiskError
@@ -172,14 +172,14 @@ def open_spread(
 ) -> tuple[Spread, list[Planned], int]:
     """What is to be measured, and how many cells at a time; every name is looked up first, so that a misspelt last one costs nothing."""
     asked = Engine(engine, address, processes, shards)
-    references = [resolve(name, seed=options.seed) for name in names]
+    references = [resolve_model(name, seed=options.seed) for name in names]
     bare = [reference.name.removeprefix(UNTRAINED) for reference in references]
     given = Given(named(data), column, bare)
     asked.check(given.specs)
     run = Run(out)
     planned = plan(run, references, given, options, asked)
     left = [one for one in planned if not one.done]
-    heaviest, cells = max((weight(one.reference) for one in left), default=0), sum(one.shards for one in left)
+    heaviest, cells = max((model_bytes(one.reference) for one in left), default=0), sum(one.shards for one in left)
     side = processes or (min(shards, cores()) if shards else None)
     count = 1 if asked.far else how_many(side, cells, heaviest, options, given.specs)
     return Spread(run, given, options, asked, progress), planned, count

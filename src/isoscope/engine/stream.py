@@ -14,7 +14,7 @@ import numpy as np
 from isoscope.core.slice import BODY, FIRST, SPECIAL
 from isoscope.core.source import Source
 from isoscope.engine.long_text import enough_pieces
-from isoscope.models.piece import Piece, Positions
+from isoscope.models.chunk import Chunk, Positions
 from isoscope.models.tap import Layout
 from isoscope.statistics.groups import GROUPS
 from isoscope.statistics.sample import item_hash, mix, point_hashes
@@ -24,14 +24,14 @@ FEW_ITEMS = 30
 WINDOW_BATCHES = 8
 FREQUENCY_BINS = 4
 
-Encode = Callable[[Any], list[Piece]]
+Encode = Callable[[Any], list[Chunk]]
 
 
 @dataclass(frozen=True)
 class Sequence:
     """One piece of an item, with what the jackknife counts as independent."""
 
-    piece: Piece
+    piece: Chunk
     item: int
     unit: int
 
@@ -68,14 +68,14 @@ class Stream:
                     break
         return seen < FEW_ITEMS
 
-    def items(self) -> Iterator[tuple[str, list[Piece]]]:
+    def items(self) -> Iterator[tuple[str, list[Chunk]]]:
         """The items of this shard from the cursor on. `max_tokens` and `max_items` cut the whole source, before it is divided."""
         i, k = self.shard
         for item in islice(self.source.items(), self.cursor.items, self.max_items):
             if self.max_tokens is not None and self.cursor.tokens >= self.max_tokens:
                 return
             mine = self.cursor.items % k == i
-            sequences: list[Piece] = []
+            sequences: list[Chunk] = []
             if mine or self.max_tokens is not None:
                 needed = None if self.max_tokens is None else self.max_tokens - self.cursor.tokens
                 for sequence in enough_pieces(self.encode, item.content, needed):
@@ -98,7 +98,7 @@ class Stream:
             for number, sequence in enumerate(sequences):
                 unit = item_hash(f"{item}\0{number}") if by_sequence else hashed
                 window.append(Sequence(sequence, hashed, unit))
-                held += sequence.takes
+                held += sequence.batch_cost
             if held >= tokens:
                 yield window
                 window, held = [], 0
@@ -115,7 +115,7 @@ def batches(window: list[Sequence], tokens: int, *, pads: bool) -> Iterator[list
     alike = [list(group) for _, group in groupby(ordered, key=lambda sequence: () if pads else sequence.piece.data.shape)]
     for left in alike:
         while left:
-            fit = max(1, tokens // left[0].piece.takes)
+            fit = max(1, tokens // left[0].piece.batch_cost)
             yield left[:fit]
             left = left[fit:]
 

@@ -12,7 +12,7 @@ from isoscope.core.memory import is_out_of_memory
 from isoscope.engine.measure import Given, cell_identity, measure_model
 from isoscope.engine.options import Options
 from isoscope.engine.progress import Progress
-from isoscope.models.reference import ModelReference
+from isoscope.models.model_name import ModelReference
 from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
 

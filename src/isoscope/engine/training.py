@@ -10,7 +10,7 @@ from isoscope.core.counts import SEED, check_count
 from isoscope.core.errors import IsoscopeError
 from isoscope.engine.measure import limited_threads
 from isoscope.engine.progress import Progress
-from isoscope.models.suites.asked import Asked
+from isoscope.models.suites.selection import NumberSelection
 from isoscope.sources import open_source
 from isoscope.training.recipe import grid, recipe
 
@@ -30,10 +30,10 @@ def run_training(
     **choices: Any,
 ) -> Path:
     """Train the seeds of a recipe that are not finished; the suite's folder."""
-    chosen, wanted = recipe(name).with_(**choices), Asked.parse(seeds, "--seeds").every()
+    chosen, wanted = recipe(name).with_(**choices), NumberSelection.parse(seeds, "--seeds").all_numbers()
     chosen.check_room()
     check_count("seeds", max(wanted), least=0, most=SEED)
-    at = Asked.parse(checkpoints, "--checkpoints").every() if checkpoints else grid(chosen.steps)
+    at = NumberSelection.parse(checkpoints, "--checkpoints").all_numbers() if checkpoints else grid(chosen.steps)
     if at[-1] > chosen.steps:
         raise IsoscopeError(f"--checkpoints asks for step {at[-1]}, and the training ends at {chosen.steps}; raise --steps.")
     source = open_source(data, column, chosen.modality)

@@ -4,13 +4,13 @@ import shutil
 
 import pytest
 
-from isoscope.models.reference import resolve
+from isoscope.models.model_name import resolve_model
 
 
 def weights_of(folder, more):
     for name, content in more.items():
         (folder / name).write_bytes(content)
-    return resolve(str(folder)).weights
+    return resolve_model(str(folder)).weights
 
 
 @pytest.mark.parametrize(
@@ -27,11 +27,11 @@ def weights_of(folder, more):
 def test_different_folders_have_different_hashes(small_models, tmp_path, one, other):
     """Names and contents run together are the same bytes in the first two."""
     folders = [shutil.copytree(small_models("bert"), tmp_path / name / "bert") for name in ("one", "other")]
-    assert resolve(str(folders[0])).weights == resolve(str(folders[1])).weights
+    assert resolve_model(str(folders[0])).weights == resolve_model(str(folders[1])).weights
     assert weights_of(folders[0], one) != weights_of(folders[1], other)
 
 
 def test_the_untrained_twin_is_another_model_for_every_seed(small_models):
     folder = str(small_models("bert"))
-    found = [resolve(folder), resolve(f"untrained:{folder}"), resolve(f"untrained:{folder}", seed=1)]
+    found = [resolve_model(folder), resolve_model(f"untrained:{folder}"), resolve_model(f"untrained:{folder}", seed=1)]
     assert len({one.weights for one in found}) == 3
