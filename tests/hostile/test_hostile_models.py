@@ -197,7 +197,7 @@ def test_code_is_trusted_model_by_model(small_models, tmp_path):
     shutil.copytree(small_models("bert"), tmp_path / "a b")
     path = tmp_path / "a b" / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"auto_map": {"AutoModel": "m.M"}}))
-    refused(lambda: load_model(resolve_model(str(tmp_path / "a b")), device="cpu"), "if you trust it say --trust-remote-code 'a b'.")
+    refused(lambda: load_model(resolve_model(str(tmp_path / "a b")), device="cpu"), "if you trust it, use --trust-remote-code 'a b'.")
 
 
 @pytest.mark.parametrize("where", ["_attn_implementation", "attn_implementation"])

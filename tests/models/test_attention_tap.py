@@ -34,6 +34,7 @@ BY_TITLE = {small.title: small for small in ZOO}
 WITHOUT = tuple(title for family in families for title in family.without_attention)
 ATTENDING = [title for title in BY_TITLE if title not in WITHOUT]
 ROTARY = {"ModernBERT", "GPT-J", "GPT-NeoX (Pythia)", "Llama", "Falcon", "Qwen2", "Qwen3", "Gemma", "Gemma 2", "Gemma 3", "OLMo", "OLMo 2"}
+ROTARY |= {"isoscope text, causal", "isoscope speech"}
 
 
 @pytest.fixture(scope="module")

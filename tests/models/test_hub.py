@@ -162,8 +162,8 @@ def test_offline_takes_what_is_there_and_asks_nothing(hub, home, tmp_path, monke
     hub.requests.clear()
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert resolve_model("org/name") == found
-    refused("org/other", "org/other is not whole in the hub's cache", str(home), "HF_HUB_OFFLINE")
-    refused("org/name@v2", "org/name@v2 is not whole in the hub's cache")
+    refused("org/other", "org/other is not complete in the hub's cache", str(home), "HF_HUB_OFFLINE")
+    refused("org/name@v2", "org/name@v2 is not complete in the hub's cache")
     assert not hub.requests
 
 
@@ -172,7 +172,7 @@ def test_offline_with_the_configuration_but_no_weights(hub, home, tmp_path, monk
     resolve_model("untrained:org/name")
     assert hub.fetched() == {"config.json": 1, "tokenizer.json": 1}
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    refused("org/name", "org/name is not whole in the hub's cache")
+    refused("org/name", "org/name is not complete in the hub's cache")
     assert resolve_model("untrained:org/name").revision == "seed0"
 
 

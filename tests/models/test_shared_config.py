@@ -42,7 +42,7 @@ def test_files_of_weights_beside_one_configuration(tmp_path, model):
     expected = plain.eval()(tokens).logits
     for one in suite.checkpoints:
         found = load_model(resolve_model(one.spec), device="cpu")
-        assert torch.equal(found.whole(tokens).logits, expected), one
+        assert torch.equal(found.with_head(tokens).logits, expected), one
         assert len(found.processor("the of and")["input_ids"]) == 5
     shutil.copy(root / "step_6.pt", root / "step_8.pt")
     assert resolve_model(str(root / "step_8.pt")).weights == resolve_model(str(root / "step_6.pt")).weights  # the name says nothing
@@ -59,9 +59,9 @@ def test_a_folder_of_a_step_takes_tokenizer_and_configuration_from_above(tmp_pat
     found = load_model(resolve_model(str(root / "checkpoint-5")), device="cpu")
     assert len(found.processor("the of and")["input_ids"]) == 5
     whole = save(network("bert", 1), tmp_path / "whole")
-    assert torch.equal(next(found.whole.parameters()), next(load_model(resolve_model(str(whole)), device="cpu").whole.parameters()))
+    assert torch.equal(next(found.with_head.parameters()), next(load_model(resolve_model(str(whole)), device="cpu").with_head.parameters()))
     (root / "checkpoint-5" / "config.json").unlink()
-    assert load_model(resolve_model(str(root / "checkpoint-5")), device="cpu").whole.config.hidden_size == 32
+    assert load_model(resolve_model(str(root / "checkpoint-5")), device="cpu").with_head.config.hidden_size == 32
     shutil.copytree(root / "checkpoint-5", root / "another")
     with pytest.raises(IsoscopeError, match=r"another has no config\.json"):
         resolve_model(str(root / "another"))

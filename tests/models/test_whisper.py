@@ -12,6 +12,7 @@ from isoscope.models.formats.whisper import read_whisper
 from isoscope.models.model_name import resolve_model
 
 DIMS = {"n_mels": 5, "n_audio_ctx": 12, "n_audio_state": 8, "n_audio_head": 2, "n_audio_layer": 2}
+DIMS |= {"n_text_ctx": 10, "n_text_state": 8, "n_text_head": 4, "n_text_layer": 3}
 
 
 def whisper_state(dims, seed=0):

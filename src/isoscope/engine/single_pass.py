@@ -121,7 +121,7 @@ class Pass:
 
     def _tables(self) -> dict[Site, Tensor]:
         """The embedding tables as sites; the output table only if the checkpoint has it and it is not the input table."""
-        inner, outer = self._table(self.model.whole.get_input_embeddings), self._table(lambda: self.model.output_embedding)
+        inner, outer = self._table(self.model.with_head.get_input_embeddings), self._table(lambda: self.model.output_embedding)
         found: dict[Site, Tensor] = {}
         if inner is not None:
             found[Site(self._owner(inner), "input_embedding")] = weight_of(inner)
@@ -178,7 +178,7 @@ class Pass:
         """Have all that the first batch would bring into memory, so that later ones find the room in which it was measured."""
         steady()
         warm_up()
-        for weight in self.model.whole.parameters():
+        for weight in self.model.with_head.parameters():
             weight.detach().reshape(-1)[::PAGE].sum()  # a file's weights come into memory when they are read: read a bit of every page
 
     def _calibrate(self) -> None:
@@ -288,7 +288,7 @@ class Pass:
             "data": self.source.name,
             "fingerprint": self.source.fingerprint,
             "weights": self.reference.weights,
-            "architecture": type(self.model.whole).__name__,
+            "architecture": type(self.model.with_head).__name__,
             "documents": cursor.measured_items,
             "tokens": cursor.measured_tokens,
             "max_tokens": o.max_tokens,

@@ -126,7 +126,7 @@ class _TransformersNetwork:
         if kind == "input_ids":
             longest = getattr(config, "max_position_embeddings", None) or s.length
             if s.length > longest:
-                raise IsoscopeError(f"{self.architecture.spec} takes at most {longest} positions; say --length {longest} or less.")
+                raise IsoscopeError(f"{self.architecture.spec} takes at most {longest} positions; use --length {longest} or less.")
             return torch.randint(config.get_text_config().vocab_size, (s.batch, s.length), generator=generator)
         if kind == "pixel_values":
             size = config.image_size if isinstance(getattr(config, "image_size", 224), int) else 224

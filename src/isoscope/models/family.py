@@ -67,8 +67,8 @@ class LoadedModel:
     """A model ready to be measured."""
 
     reference: ModelReference
-    whole: nn.Module  # with its head, if it has one
-    base: nn.Module  # the part that is run
+    with_head: nn.Module  # the whole model
+    base: nn.Module  # the part that is run, without a head
     processor: Any  # a tokenizer, or the object that prepares clips or images
     family: Family
     device: torch.device
@@ -77,7 +77,7 @@ class LoadedModel:
     @property
     def output_embedding(self) -> nn.Module | None:
         """The module that makes logits; None if there is none, or none with weights from the checkpoint."""
-        return output_embedding(self.whole, self.fit.random_names)
+        return output_embedding(self.with_head, self.fit.random_names)
 
     @property
     def config(self) -> Any:

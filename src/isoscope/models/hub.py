@@ -248,9 +248,8 @@ def _describe_refusal(name: HubName, error: Any) -> str:
 
 
 def _describe_missing(name: HubName) -> str:
-    return (
-        f"{name} is not whole in the hub's cache {cache_folder()}, and HF_HUB_OFFLINE forbids to fetch it; run once with HF_HUB_OFFLINE=0."
-    )
+    place = f"the hub's cache {cache_folder()}"
+    return f"{name} is not complete in {place}, and HF_HUB_OFFLINE forbids fetching it; run once with HF_HUB_OFFLINE=0."
 
 
 def cache_folder() -> str:

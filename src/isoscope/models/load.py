@@ -84,7 +84,7 @@ def load_model(
             processor = family.processor(reference.folder, config, source)
         check_tokenizer(processor, reference)
     if fit.inside and not allow_partial:
-        raise IsoscopeError(f"The weights of {reference.spec} do not fit its architecture: {fit.inside}. To go on, say --allow-partial.")
+        raise IsoscopeError(f"The weights of {reference.spec} do not fit its architecture: {fit.inside}. To continue, use --allow-partial.")
     if fit.inside:
         _warn(f"the weights of {reference.name} do not fit its architecture: {fit.inside}.")
     if fit.outside:

@@ -79,4 +79,6 @@ def first_line(error: BaseException) -> str:
 def own_code_error(reference: ModelReference) -> IsoscopeError:
     """The error for a checkpoint that needs code of its own."""
     name = reference.name.removeprefix(UNTRAINED)
-    return IsoscopeError(f"{reference.spec} brings its own code; read it, and if you trust it say --trust-remote-code {shlex.quote(name)}.")
+    return IsoscopeError(
+        f"{reference.spec} brings its own code; read it, and if you trust it, use --trust-remote-code {shlex.quote(name)}."
+    )

@@ -70,7 +70,7 @@ def resolve_model(spec: str, *, seed: int = 0) -> ModelReference:
     elif path.is_file() and path.suffix in WEIGHTS_ONLY:
         raise IsoscopeError(f"{bare} is a file of weights; name the folder that holds it and its config.json: {path.parent}.")
     elif hub.file and not hub.file.endswith(ALONE):
-        raise IsoscopeError(f"{bare} names a file; of a model on the hub only a .gguf file or a Whisper .pt can be named.")
+        raise IsoscopeError(f"{bare} names a file; on the hub only a .gguf file or a Whisper .pt can be named.")
     elif path.exists():
         raise IsoscopeError(f"{bare} is a file; a model is a folder with config.json and weights, a .gguf file or a hub id.")
     elif bare.startswith((".", "/", "~")) or hub.repository.count("/") > 1 or path.suffix in WEIGHTS_ONLY:
@@ -102,7 +102,7 @@ def _require_config_and_weights(folder: Path, shown: str, *, untrained: bool) ->
     if not (folder / "config.json").is_file():
         raise IsoscopeError(f"{shown} has no config.json; a model's folder holds config.json, weights and a tokenizer.")
     if not untrained and not weights_in(folder):
-        raise IsoscopeError(f"{shown} holds no weights (.safetensors or .bin); to measure it at initialisation say {UNTRAINED}{shown}.")
+        raise IsoscopeError(f"{shown} holds no weights (.safetensors or .bin); to measure it at initialisation, use {UNTRAINED}{shown}.")
 
 
 def _hash_files(folder: Path, file: str | None, *, untrained: bool, seed: int) -> str:

@@ -124,7 +124,7 @@ def _members_in_folder(folder: Path) -> tuple[str, list[Member]]:
     if not members:
         raise IsoscopeError(
             f"{folder} holds no checkpoints: folders such as checkpoint-500, step-500 or seed-0/step-500, or files such as step_500.pt "
-            "or epoch=1-step=500.ckpt beside config.json."
+            "or epoch=1-step=500.ckpt next to config.json."
         )
     return folder.resolve().name, members
 

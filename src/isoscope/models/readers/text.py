@@ -52,7 +52,7 @@ class TextReader:
         self.model, self.tokenizer = model, model.processor
         longest = max_sequence_length(model)
         if seq_len is not None and longest is not None and seq_len > longest:
-            raise IsoscopeError(f"{model.reference.name} takes at most {longest} tokens a sequence; --seq-len was {seq_len}.")
+            raise IsoscopeError(f"{model.reference.name} takes at most {longest} tokens per sequence; --seq-len was {seq_len}.")
         self.seq_len = seq_len or min(DEFAULT_SEQ_LEN, longest or DEFAULT_SEQ_LEN)
 
     def chunks(self, content: Any) -> list[Chunk]:
@@ -158,7 +158,7 @@ def _tokenize(tokenizer: Any, text: str, seq_len: int) -> Tokenized:
     """Every call into the tokenizer, and nothing else: an exception from here is the tokenizer's."""
     room = seq_len - tokenizer.num_special_tokens_to_add()
     if room < 1:
-        raise IsoscopeError(f"A sequence of {seq_len} tokens leaves no room beside {seq_len - room} special ones; raise --seq-len.")
+        raise IsoscopeError(f"A sequence of {seq_len} tokens leaves no room next to {seq_len - room} special ones; raise --seq-len.")
     if getattr(tokenizer, "is_fast", False):
         encoded = tokenizer(text, truncation=True, max_length=seq_len, return_overflowing_tokens=True, return_special_tokens_mask=True)
         sequences = list(zip(encoded["input_ids"], encoded["special_tokens_mask"], strict=True))

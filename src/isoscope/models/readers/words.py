@@ -23,7 +23,7 @@ class WordReader:
         self.model, self.tokenizer = model, model.processor
         longest = require_count(model.config.max_position_embeddings, "max_position_embeddings", model.reference.spec)
         if seq_len is not None and not 3 <= seq_len <= longest:
-            raise IsoscopeError(f"{model.reference.name} takes 3 to {longest} words a sequence; --seq-len was {seq_len}.")
+            raise IsoscopeError(f"{model.reference.name} takes 3 to {longest} words per sequence; --seq-len was {seq_len}.")
         self.seq_len = seq_len or min(DEFAULT_SEQ_LEN, longest)
 
     def chunks(self, content: Any) -> list[Chunk]:

@@ -31,7 +31,7 @@ def list_checkpoints(pattern: Pattern, seeds: list[int] | None = None) -> list[M
     if "{seed}" in hub.repository and hub.revision:
         raise IsoscopeError(f"{pattern.text} is many repositories with many revisions, which the hub does not list; give --seeds.")
     if is_offline():
-        raise IsoscopeError(f"HF_HUB_OFFLINE forbids to ask which checkpoints {pattern.text} has; give --steps (and --seeds).")
+        raise IsoscopeError(f"HF_HUB_OFFLINE forbids asking which checkpoints {pattern.text} has; give --steps (and --seeds).")
     with hub_errors_as_user_errors(hub):
         names = list(_list_revisions(hub.repository) if hub.revision else _list_repositories(pattern))
     members = [member for name in names if (member := pattern.match(name))]
