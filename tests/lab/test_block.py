@@ -98,7 +98,7 @@ def test_plan_of_a_grid():
         (lambda: Architecture("bert", (13,)), "bert has 12 blocks"),
     ],
 )
-def test_what_cannot_be_is_said(make, said):
+def test_impossible_choices_are_refused_with_a_sentence(make, said):
     with pytest.raises(IsoscopeError, match=said):
         make()
 
@@ -120,7 +120,7 @@ def test_every_figure_is_drawn_and_holds_the_mean_and_the_range_over_draws(tmp_p
     assert values[0]["max"] == pytest.approx(own.max(), rel=1e-4)
 
 
-def test_norms_of_a_trained_model_are_kept_beside(tmp_path):
+def test_norms_of_a_trained_model_are_written_into_the_run(tmp_path):
     from tests.figures.made_table import made_table
 
     run = Run(tmp_path)

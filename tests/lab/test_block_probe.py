@@ -127,6 +127,6 @@ def test_query_cosine_without_bias_is_the_initialisations(init, expected):
         assert np.mean([one[name, 1] for one in found]) == pytest.approx(expected, abs=0.04)
 
 
-def test_infinity_is_not_averaged():
+def test_infinity_is_refused_and_never_averaged():
     with pytest.raises(IsoscopeError, match="NaN or infinity"):
         probe_network(draw_network(SMALL), torch.full((32,), math.inf), (1,), 8)

@@ -52,7 +52,7 @@ def test_pre_and_post_ln_are_torch_encoder_layers(first):
     torch.testing.assert_close(mine(x), theirs(x), atol=1e-5, rtol=1e-5)
 
 
-def test_variants_leave_out_what_they_say():
+def test_variants_leave_out_the_named_parts():
     x = torch.randn(2, 7, 32)
 
     def made(*words: str, norm: str = "post") -> Block:
@@ -68,7 +68,7 @@ def test_variants_leave_out_what_they_say():
     assert not torch.allclose(made(norm="rms")(x), made(norm="pre")(x))
 
 
-def test_initialisations_are_what_they_say():
+def test_initialisations_draw_weights_as_named():
     bert, torchs = draw_network(SMALL), draw_network(SMALL, init="torch")
     weight, bias = bert.blocks[0].up.weight, bert.blocks[0].up.bias
     assert weight.std().item() == pytest.approx(0.02, rel=0.05)

@@ -164,7 +164,7 @@ def test_given_scores_are_used_as_they_are(bias):
 
 
 @pytest.mark.parametrize("mask", [PADDING[:, None, None], CAUSAL & PADDING[:, None, None]], ids=["padded", "causal"])
-def test_what_is_padding_reaches_nothing_even_as_nan(mask):
+def test_padding_reaches_no_row_even_as_nan(mask):
     clean = called(mask=mask)
     call = called(mask=mask)
     for tensor in (call.query, call.key):
@@ -232,7 +232,7 @@ def test_small_spread():
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
-def test_nan_reaches_what_is_found(value):
+def test_nan_in_a_row_reaches_its_numbers(value):
     call = called()
     call.query[1, 2, 5, 0] = value
     found = attention_rows(call)

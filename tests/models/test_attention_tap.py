@@ -109,7 +109,7 @@ def test_a_tapped_model_computes_the_same_bit_for_bit(title, seen):
     assert compared
 
 
-def test_what_the_small_models_show(seen):
+def test_small_models_cover_rotary_grouped_queries_padding_and_several_calls(seen):
     """The cases that matter are there: rotary, grouped queries, padding, causal rows, several calls at one site."""
     turned = {title for title in ATTENDING if any(call.plain_query is not call.query for call in seen(title)[0])}
     assert turned == ROTARY
@@ -281,7 +281,7 @@ def test_torch_transformers(masks, batch_first, no_fast_path):
             torch.testing.assert_close(scores_of(dataclasses.replace(call, query=call.query.roll(1, 1))).softmax(-1), weights, **CLOSE)
 
 
-def test_keys_that_no_position_has_are_refused(no_fast_path):
+def test_keys_without_a_position_are_refused(no_fast_path):
     layer = nn.TransformerEncoderLayer(12, 3, 20, batch_first=True).eval()
     layer.self_attn = nn.MultiheadAttention(12, 3, add_zero_attn=True, batch_first=True).eval()
     model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)

@@ -18,7 +18,7 @@ def places(suite):
     return [(one.seed, one.step) for one in suite.checkpoints]
 
 
-def test_hashes_are_of_tensors_and_tell_matrices_from_the_rest(tmp_path, model):
+def test_hashes_depend_on_tensors_not_files_and_tell_matrices_apart(tmp_path, model):
     whole, matrices = tensor_hashes(model)
     again = tmp_path / "shards"
     network("bert").save_pretrained(again, max_shard_size="20KB")
@@ -41,7 +41,7 @@ def of(places):
     return Suite("net", tuple(Checkpoint("", step, seed) for seed, step in places))
 
 
-def test_what_is_wrong_is_said():
+def test_repeated_and_untrained_weights_are_reported():
     sound = [(None, 0), (None, 1), (None, 2), (None, 4)]
     assert find_faults(of(sound), seen(*((seed, step, f"t{step}", f"m{step}") for seed, step in sound))) == []
     found = find_faults(of(sound), seen((None, 0, "a", "m"), (None, 1, "b", "n"), (None, 2, "b", "n"), (None, 4, "c", "m")))
@@ -56,7 +56,7 @@ def test_what_is_wrong_is_said():
     ]
 
 
-def test_missing_steps_are_said_once():
+def test_missing_steps_are_reported_once():
     lacking = [(0, 0), (0, 5), (0, 9), (1, 0), (1, 5), (1, 9), (2, 0), (2, 5)]
     assert find_faults(of(lacking), []) == ["net, seed 2: step 9 is missing, which other seeds have."]
     sparse = [(0, 0), (0, 5), (0, 9), (1, 0), (1, 9), (2, 9)]  # of other seeds only the ends were kept
@@ -85,5 +85,5 @@ def test_missing_steps_are_said_once():
         ([7], []),
     ],
 )
-def test_holes_in_a_grid_are_found_and_not_imagined(steps, expected):
+def test_missing_grid_steps_are_those_of_a_grid_only(steps, expected):
     assert missing_grid_steps(steps) == expected

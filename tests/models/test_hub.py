@@ -75,7 +75,7 @@ def test_a_bug_of_ours_while_downloading_is_not_blamed_on_the_hub(hub, home, tmp
         resolve_model("org/name")
 
 
-def test_the_environment_of_a_process_is_heeded(hub, tmp_path):  # noqa: F811
+def test_the_environment_of_a_process_sets_hub_cache_and_token(hub, tmp_path):  # noqa: F811
     hub.add("org/name", save(tmp_path / "folder"))
     hub.tokens = {"hf_known"}
     hub.private = {"org/name"}
@@ -118,7 +118,7 @@ def test_a_moved_branch_is_followed_and_the_shared_file_kept(hub, home, tmp_path
     assert hub.fetched() == {"vocab.txt": 1}
 
 
-def test_a_broken_download_goes_on_where_it_stopped(hub, home, tmp_path):  # noqa: F811
+def test_a_broken_download_resumes_where_it_stopped(hub, home, tmp_path):  # noqa: F811
     part = constants.DOWNLOAD_CHUNK_SIZE  # what the client writes at once, and so what it has when the rest breaks off
     size = part + part // 4
     hub.add("org/name", save(tmp_path / "folder", **{"model.safetensors": os.urandom(size)}))
@@ -185,7 +185,7 @@ def test_a_hub_that_is_down(hub, home, tmp_path, status):  # noqa: F811
     assert resolve_model("org/name") == found  # what is in the cache will do
 
 
-def test_no_network(home, monkeypatch):
+def test_without_a_network_the_hub_cannot_be_reached(home, monkeypatch):
     with LoopbackHub() as closed:
         pass
     monkeypatch.setenv("HF_ENDPOINT", closed.url)
@@ -201,7 +201,7 @@ def test_a_hub_that_goes_away_leaves_what_was_fetched(hub, home, tmp_path, monke
     assert resolve_model("org/name") == found
 
 
-def test_who_may_not(hub, home, tmp_path, monkeypatch):  # noqa: F811
+def test_private_and_gated_models_are_refused_with_what_to_do(hub, home, tmp_path, monkeypatch):  # noqa: F811
     hub.add("org/private", save(tmp_path / "folder"))
     hub.add("org/gated", tmp_path / "folder")
     hub.private, hub.gated, hub.tokens = {"org/private"}, {"org/gated"}, {"hf_known"}
@@ -218,7 +218,7 @@ def test_who_may_not(hub, home, tmp_path, monkeypatch):  # noqa: F811
     assert resolve_model("org/private").name == "org/private"
 
 
-def test_a_full_disk(hub, home, tmp_path):  # noqa: F811
+def test_a_full_disk_is_reported_with_the_cache_folder(hub, home, tmp_path):  # noqa: F811
     hub.add("org/name", save(tmp_path / "folder"))
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (WEIGHTS // 2, before[1]))
@@ -277,7 +277,7 @@ def test_only_one_kind_of_weights_is_fetched(hub, home, tmp_path, there, taken):
     assert found.weights == resolve_model(str(tmp_path / "folder")).weights
 
 
-def test_nothing_to_fetch_is_said(hub, home, tmp_path):  # noqa: F811
+def test_repositories_without_usable_weights_are_refused(hub, home, tmp_path):  # noqa: F811
     hub.add("org/name", save(tmp_path / "folder", **{"model.safetensors": None, "tf_model.h5": b"2"}))
     refused("org/name", "org/name holds no weights")
     hub.add("org/gguf", save(tmp_path / "gguf", **{"model.safetensors": None, "q8.gguf": b"2"}))
@@ -288,7 +288,7 @@ def test_nothing_to_fetch_is_said(hub, home, tmp_path):  # noqa: F811
     refused("org/lacking", "org/lacking lacks m-1.safetensors, which model.safetensors.index.json names")
 
 
-def test_a_file_by_name(hub, home, tmp_path):  # noqa: F811
+def test_a_file_of_a_repository_is_fetched_by_name(hub, home, tmp_path):  # noqa: F811
     folder = save(tmp_path / "folder", **{"model.safetensors": None, "small.gguf": b"a", "large.gguf": b"b" * 9, "t.pt": b"c"})
     hub.add("org/name", folder)
     found = resolve_model("org/name::small.gguf")

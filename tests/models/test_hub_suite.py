@@ -62,7 +62,7 @@ def test_the_hub_lists_revisions_and_repositories(hub, model):
     refused("503", "try again later", spec="org/pythia@step{step}")
 
 
-def test_a_commit_is_forgotten_and_what_others_share_stays(hub, tmp_path):
+def test_a_deleted_commit_leaves_files_that_others_share(hub, tmp_path):
     """Two revisions share their tokenizer and configuration; deleting one leaves the other whole."""
     revisions = {f"step{step}": save(model, tmp_path / f"step{step}") for step, model in training("bert", [0, 1])}
     hub.add("org/pythia", revisions=revisions)

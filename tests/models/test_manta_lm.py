@@ -134,7 +134,7 @@ def test_padding_and_neighbours_change_nothing_in_manta(rate):
     assert together.block_mask[0].sum() < together.block_mask[1].sum()
 
 
-def test_what_manta_cannot_take_is_said():
+def test_manta_refuses_inputs_and_choices_it_cannot_take():
     model = little("manta")
     with pytest.raises(IsoscopeError, match="at most 60 bytes; got 61"):
         model.encoder.segment(torch.full((1, 61), 5))

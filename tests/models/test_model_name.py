@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 
+from isoscope.core.errors import IsoscopeError
 from isoscope.models.model_name import resolve_model
 
 
@@ -35,3 +36,10 @@ def test_the_untrained_twin_is_another_model_for_every_seed(small_models):
     folder = str(small_models("bert"))
     found = [resolve_model(folder), resolve_model(f"untrained:{folder}"), resolve_model(f"untrained:{folder}", seed=1)]
     assert len({one.weights for one in found}) == 3
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin", "last.ckpt"])
+def test_weights_by_themselves_are_not_a_model(tmp_path, name):
+    (tmp_path / name).write_bytes(b"x")
+    with pytest.raises(IsoscopeError, match=f"{name} is a file of weights; name the folder that holds it and its config.json: {tmp_path}"):
+        resolve_model(str(tmp_path / name))

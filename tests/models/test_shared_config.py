@@ -24,7 +24,7 @@ def places(suite):
     return [(one.seed, one.step) for one in suite.checkpoints]
 
 
-def test_files_of_weights_beside_one_configuration(tmp_path, model):
+def test_weights_files_share_one_configuration(tmp_path, model):
     """A Lightning checkpoint, a plain state dict and safetensors load to the same numbers as the folder they are from."""
     plain = network("bert", 3)
     inner = {"state_dict": {f"net.{name}": value for name, value in plain.state_dict().items()}, "epoch": 1, "optimizer_states": []}

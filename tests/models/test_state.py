@@ -10,7 +10,6 @@ from torch import nn
 from isoscope.core.errors import IsoscopeError
 from isoscope.models.formats.state import read_state, state_for, strip_prefix
 from isoscope.models.formats.weights import is_standard, weights_in
-from isoscope.models.model_name import resolve_model
 
 
 class Small(nn.Module):
@@ -39,7 +38,7 @@ class Wrapped(nn.Module):
         (lambda model: nn.DataParallel(Wrapped(torch.compile(model))), "module.net._orig_mod."),
     ],
 )
-def test_what_wrapping_put_before_the_names_comes_off(wrap, prefix):
+def test_prefixes_of_wrappers_are_removed_from_names(wrap, prefix):
     expected = Small().state_dict()
     names = strip_prefix(expected, wrap(Small()).state_dict())
     assert names == {prefix + key: key for key in expected}
@@ -106,10 +105,3 @@ def test_a_prefixed_checkpoint_becomes_the_model(small_models, tmp_path):
     assert equal(base.bert.state_dict(), plain.bert.state_dict())
     torch.save({"other.weight": torch.ones(1)}, tmp_path / "last.ckpt")
     assert state_for(plain, tmp_path) is None
-
-
-@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin", "last.ckpt"])
-def test_weights_by_themselves_are_not_a_model(tmp_path, name):
-    (tmp_path / name).write_bytes(b"x")
-    with pytest.raises(IsoscopeError, match=f"{name} is a file of weights; name the folder that holds it and its config.json: {tmp_path}"):
-        resolve_model(str(tmp_path / name))

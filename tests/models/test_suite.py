@@ -57,7 +57,7 @@ def test_steps_in_names(name, step):
     assert step_in(name) == (None if step is None else (step, step))
 
 
-def test_steps_and_seeds_are_chosen_and_what_is_named_must_be_there(tmp_path):
+def test_steps_and_seeds_are_chosen_and_named_ones_must_exist(tmp_path):
     root = touched(
         tmp_path / "suite", *(f"seed-{seed}/step-{step}" for seed in (0, 1, 2) for step in (0, 10, 20, 30) if (seed, step) != (1, 20))
     )
@@ -86,7 +86,7 @@ def test_a_pattern_whose_fields_touch_and_a_name_with_brackets(tmp_path):
     refused("", spec=f"{tmp_path}/whole/{{step}}{{seed}}x")
 
 
-def test_patterns_of_the_hub_need_no_hub_where_steps_are_given():
+def test_patterns_of_the_hub_need_no_hub_if_steps_are_given():
     suite = open_suite("google/multiberts-seed_{seed}-step_{step}k", steps="0,20,40-80:20", seeds="0-1")
     assert suite.name == "google/multiberts"
     assert places(suite) == [(seed, step * 1000) for seed in (0, 1) for step in (0, 20, 40, 60, 80)]

@@ -93,7 +93,7 @@ def test_the_run_and_the_page_say_which_special_tokens_were_fed(tmp_path, texts)
     assert shown.count("<dt>special_tokens</dt><dd>none</dd>") == 1
 
 
-def test_what_is_fed_is_part_of_what_identifies_a_model(tmp_path, monkeypatch):
+def test_the_way_of_feeding_is_part_of_a_models_identity(tmp_path, monkeypatch):
     write_gguf(tmp_path / "a.gguf", add_bos_token=True)
     write_gguf(tmp_path / "b.gguf", add_bos_token=False)
     folder = build(ZOO[0], tmp_path / "bert")
@@ -140,7 +140,7 @@ def header(path, model, pre, **fields):
         ("gpt2", "smollm", {"bos_token_id": 1, "add_bos_token": True}, (1, None)),
     ],
 )
-def test_a_gguf_file_that_does_not_say_follows_llama_cpp(tmp_path, model, pre, fields, wanted):
+def test_a_gguf_file_without_settings_follows_llama_cpp(tmp_path, model, pre, fields, wanted):
     assert special_tokens(header(tmp_path / "a.gguf", model, pre, **fields)) == wanted
 
 
@@ -171,7 +171,7 @@ def settings_of(folder, **more):
 
 
 @pytest.mark.parametrize(("around", "wanted"), [(False, True), (True, False), (True, True), (False, False)])
-def test_a_folder_is_fed_as_its_settings_say(tmp_path, around, wanted):
+def test_a_folder_is_fed_as_its_settings_ask(tmp_path, around, wanted):
     folder = build(small("Llama"), tmp_path / "llama")
     word_tokenizer(folder, around=around)
     settings_of(folder, bos_token="[CLS]", eos_token="[SEP]", add_bos_token=wanted, add_eos_token=wanted)
@@ -225,7 +225,7 @@ FROM_FILES = [one.title for one in ZOO if one.tokenizer in ("around", "plain")]
 
 
 @pytest.mark.parametrize("title", FROM_FILES)
-def test_a_folder_without_a_tokenizer_is_helped_by_what_the_message_says(tmp_path, title):
+def test_the_message_about_a_missing_tokenizer_tells_how_to_add_one(tmp_path, title):
     folder = build(small(title), tmp_path / "model")
     expected = reader_of(folder).chunks("the of and")[0].data.tolist()
     kept = tmp_path / "kept"

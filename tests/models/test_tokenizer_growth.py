@@ -107,7 +107,7 @@ def test_rules_within_rules_end(model):
     ],
     ids=str,
 )
-def test_no_text_grows_by_more_than_was_told(made):
+def test_no_text_grows_by_more_than_the_computed_bound(made):
     told = normalizer_growth(rules_of(made))
     for text in ("a", "ab" * 20, "a " * 20, "x" * 40, "aa a" * 9):
         assert len(made.normalize_str(text).encode()) <= told * len(text.encode()) + 3

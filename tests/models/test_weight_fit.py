@@ -119,7 +119,7 @@ def test_a_tied_table_is_part_of_what_is_measured(tmp_path, title, model, table)
         load_model(resolve_model(str(folder)), device="cpu")
 
 
-def test_a_whisper_that_cannot_say_is_fed_its_prompt_alone(tmp_path):
+def test_whisper_without_an_output_table_is_fed_its_prompt_alone(tmp_path):
     folder = made(tmp_path / "model", "Whisper", "WhisperForConditionalGeneration", {"tie_word_embeddings": False})
     spoil(folder, without("proj_out."))
     with pytest.warns(IsoscopeWarning, match=r"\(proj_out.weight\)"):

@@ -122,7 +122,7 @@ def test_whisper_computes_what_its_tensors_say(tmp_path, n_vocab, end, start):
     torch.testing.assert_close(found, whisper_by_hand(mel, tokens, dims, state), rtol=1e-4, atol=1e-4)
 
 
-def test_whisper_alone_in_a_folder_and_beside_other_files(tmp_path):
+def test_whisper_alone_in_a_folder_and_next_to_other_files(tmp_path):
     dims = DIMS | {"n_vocab": 51864}
     path = tmp_path / "tiny.pt"
     torch.save({"dims": dims, "model_state_dict": whisper_state(dims)}, path)
