@@ -1,4 +1,4 @@
-"""What an untrained network does at one bias: sums over states, queries, keys and rows of attention, and the curves made of them."""
+"""Measures an untrained network at one bias: sums over states, queries, keys and rows of attention, and the curves made of them."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ BLOCK = 1 << 17
 LARGE_BLOCK = 1 << 21
 """The same on an accelerator, where launches cost more than memory."""
 _VALUES = _OFFSET, _SQUARES, _LOW, _HIGH, _SHIFT, _TOTAL, _DOT, _FIRST, _LOWER, _UPPER = tuple(range(10))
-"""What each row gives. _OFFSET is its mean. About the mean: _SQUARES is Σs², _LOW and _HIGH its smallest and largest score. _SHIFT is
+"""The values of each row. _OFFSET is its mean. About the mean: _SQUARES is Σs², _LOW and _HIGH its smallest and largest score. _SHIFT is
 subtracted before exponentials; _TOTAL is their sum, _DOT their sum times the shifted scores, _FIRST the first one. _LOWER and _UPPER are
 the two scores in the middle, for the median."""
 
@@ -205,7 +205,7 @@ class _RowReducer:
             s: (m, n) scores; 0 where closed, in the end.
             e: (m, n) room; 0 where closed.
             out: (values, m) the values of each row.
-            window: what is open.
+            window: the open positions.
             centred: whether the scores of each row have mean zero.
         """
         if not centred:

@@ -1,4 +1,4 @@
-"""What can be wrong with a suite of checkpoints, in plain sentences."""
+"""Faults of a suite of checkpoints, in plain sentences: repeated weights, untrained weights, missing steps."""
 
 from __future__ import annotations
 

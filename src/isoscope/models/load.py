@@ -138,7 +138,7 @@ def _warn(text: str) -> None:
 
 
 def _loading_options(reference: ModelReference, trust_remote_code: bool | Collection[str]) -> dict[str, Any]:
-    """What every `from_pretrained` of this model is told; a model that needs code nobody trusts is refused."""
+    """The options of every `from_pretrained` call for this model; refuse a model whose own code is needed but not trusted."""
     trusted = is_trusted(reference, trust_remote_code)
     options: dict[str, Any] = {"trust_remote_code": trusted, "local_files_only": True}
     if reference.gguf:

@@ -1,4 +1,4 @@
-"""What the name of a model refers to, and what identifies its weights. Nothing is loaded here, and torch is not needed."""
+"""Model names: which files a name refers to, and the hash that identifies its weights. Nothing is loaded, and torch is not needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known about one tensor of a running block: how it was made, and, if it holds attention scores, of which queries and keys."""
+"""The nodes of the tensor graph: how a tensor was made, and, if it holds attention scores, of which queries and keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What torch functions do to tensors, as far as it matters between a projection and a softmax."""
+"""The role of each torch function between a projection and a softmax: moving, scaling, masking, multiplying, mixing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 class Role(Enum):
-    """What a function does."""
+    """What a function does to the features of a tensor."""
 
     SKIP = "nothing to a tensor"
     SHAPE = "views, parts, copies and casts"

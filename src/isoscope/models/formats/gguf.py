@@ -31,19 +31,8 @@ FLAGS = ("add_bos_token", "add_eos_token", "bos_token_id", "eos_token_id")
 """The fields of a tokenizer that say which special tokens are put around a sequence."""
 WORDS = ("model", "pre")
 """The fields that say which kind of tokenizer it is, and how it splits words."""
-BOS_BY_DEFAULT = (
-    "llama3",
-    "llama-v3",
-    "llama-bpe",
-    "falcon3",
-    "falcon-h1",
-    "pixtral",
-    "midm-2.0",
-    "lfm2",
-    "jina-v5-nano",
-    "tekken",
-    "chameleon",
-)
+LLAMA_SPLITS = ("llama3", "llama-v3", "llama-bpe")
+BOS_BY_DEFAULT = (*LLAMA_SPLITS, "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano", "tekken", "chameleon")
 """The ways of splitting words for which llama.cpp adds a BOS token if the file has no `add_bos_token`."""
 
 

@@ -1,4 +1,4 @@
-"""What readers share: batches of chunks as tensors, and positions that all count."""
+"""Helpers of readers: batches of chunks as tensors, and positions that all count."""
 
 from __future__ import annotations
 

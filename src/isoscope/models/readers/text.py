@@ -104,7 +104,7 @@ class CausalReader(TextReader):
 
 
 class PairReader(TextReader):
-    """Sequences for an encoder; its decoder gets the same ones, behind its start token. An encoder without a decoder is fed alone."""
+    """Sequences for an encoder; its decoder gets the same ones, after its start token. An encoder without a decoder is fed alone."""
 
     @cached_property
     def special_tokens(self) -> str:
