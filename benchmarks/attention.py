@@ -29,11 +29,11 @@ def call():
     import torch
 
     from isoscope.core.site import Site
-    from isoscope.models.attention import Attended
+    from isoscope.models.attention_call import AttentionCall
 
     torch.manual_seed(0)
     query, key = (torch.randn(B, L, H, E).transpose(1, 2) for _ in range(2))
-    return Attended(Site("encoder", "attention", 1), query, key, E**-0.5, None, None, None, query, key)
+    return AttentionCall(Site("encoder", "attention", 1), query, key, E**-0.5, None, None, None, query, key)
 
 
 def plain(query, key, median):

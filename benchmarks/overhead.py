@@ -44,9 +44,9 @@ def measure(threads: int, repeats: int) -> dict[str, list[float]]:
 
     from isoscope.engine.options import Options
     from isoscope.engine.sites import Sites
+    from isoscope.models.chunk import Positions
     from isoscope.models.family import Stack
     from isoscope.models.layout import BatchLayout, Rows, Slicer
-    from isoscope.models.piece import Positions
     from isoscope.models.reduction import reduce_state
     from isoscope.models.tap import Tap
     from isoscope.statistics.site_statistics import SiteStatistics

@@ -142,7 +142,7 @@ def measure_missing() -> None:
 def draw(names: list[str]) -> Iterator[Path]:
     """Draw these figures, run by run."""
     from isoscope.cli.report import tables_of
-    from isoscope.lab.null import DIMENSIONS, tables
+    from isoscope.lab.null import DIMENSIONS, isotropic_tables
     from isoscope.report import write_figures
 
     for run in ["", *RUNS]:
@@ -152,7 +152,7 @@ def draw(names: list[str]) -> Iterator[Path]:
         if run:
             table, series, _ = tables_of([str(ROOT / run)], [metric for name in own for metric in ALSO.get(name, ())])
         else:
-            table, series = tables(DIMENSIONS, 4096)
+            table, series = isotropic_tables(DIMENSIONS, 4096)
         for path in write_figures(table, series, PICTURES, formats=("svg",), names=own):
             path.write_text(light(path.read_text("utf-8")), "utf-8")
             yield path

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from isoscope.core.source import Clip, Item, Source, SourceKind
     from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS
     from isoscope.figures import figures
+    from isoscope.models.chunk import Chunk, ModelInput, Positions, Reader
     from isoscope.models.family import RANDOM, Family, Stack, families
-    from isoscope.models.piece import Fed, Piece, Positions, Reader
-    from isoscope.models.readers.images import ImageReader, image_processor
-    from isoscope.models.readers.speech import WaveReader, feature_extractor
+    from isoscope.models.readers.images import ImageReader, load_image_processor
+    from isoscope.models.readers.speech import WaveReader, load_feature_extractor
     from isoscope.models.readers.text import CausalReader, PairReader, TextReader
-    from isoscope.models.readers.tokenizer import tokenizer
+    from isoscope.models.readers.tokenizer import load_tokenizer
     from isoscope.papers import claims
     from isoscope.sources import sources
     from isoscope.statistics.attention_cloud import ATTENTION_PARTS, AttentionCloud
@@ -61,12 +61,12 @@ __all__ = [
     "THIS_N",
     "AttentionCloud",
     "CausalReader",
+    "Chunk",
     "Claim",
     "Clip",
     "Cloud",
     "Curve",
     "Family",
-    "Fed",
     "Figure",
     "Finding",
     "ImageReader",
@@ -74,9 +74,9 @@ __all__ = [
     "IsoscopeWarning",
     "Item",
     "Metric",
+    "ModelInput",
     "Number",
     "PairReader",
-    "Piece",
     "Positions",
     "Profile",
     "Question",
@@ -91,15 +91,15 @@ __all__ = [
     "claim",
     "claims",
     "families",
-    "feature_extractor",
     "figure",
     "figures",
-    "image_processor",
+    "load_feature_extractor",
+    "load_image_processor",
+    "load_tokenizer",
     "metric",
     "profile",
     "series",
     "sources",
-    "tokenizer",
 ]
 
 _NAMES = {
@@ -111,14 +111,14 @@ _NAMES = {
     "isoscope.core.table": ("SERIES_COLUMNS", "TABLE_COLUMNS"),
     "isoscope.figures": ("figures",),
     "isoscope.models.family": ("RANDOM", "Family", "Stack", "families"),
-    "isoscope.models.piece": ("Fed", "Piece", "Positions", "Reader"),
-    "isoscope.models.readers.images": ("ImageReader", "image_processor"),
-    "isoscope.models.readers.speech": ("WaveReader", "feature_extractor"),
+    "isoscope.models.chunk": ("ModelInput", "Chunk", "Positions", "Reader"),
+    "isoscope.models.readers.images": ("ImageReader", "load_image_processor"),
+    "isoscope.models.readers.speech": ("WaveReader", "load_feature_extractor"),
     "isoscope.models.readers.text": ("CausalReader", "PairReader", "TextReader"),
-    "isoscope.models.readers.tokenizer": ("tokenizer",),
+    "isoscope.models.readers.tokenizer": ("load_tokenizer",),
     "isoscope.papers": ("claims",),
     "isoscope.sources": ("sources",),
-    "isoscope.statistics.attention": ("ATTENTION_PARTS", "AttentionCloud"),
+    "isoscope.statistics.attention_cloud": ("ATTENTION_PARTS", "AttentionCloud"),
     "isoscope.statistics.cloud": ("PARTS", "Cloud"),
     "isoscope.statistics.declaration": ("Question",),
     "isoscope.statistics.metric": ("Curve", "Metric", "Series", "metric", "series"),

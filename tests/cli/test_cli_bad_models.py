@@ -78,7 +78,7 @@ def misfit(weights):
 )
 def test_weights_that_do_not_fit_are_named(quick, model_copy, spoil, said):
     folder = model_copy(weights=spoil)
-    quick(folder).refused(f"The weights of {folder} do not fit its architecture: {said}. To go on, say --allow-partial.")
+    quick(folder).refused(f"The weights of {folder} do not fit its architecture: {said}. To continue, use --allow-partial.")
     gone_on = quick(folder, "--allow-partial").worked()
     assert gone_on.err.startswith("isoscope: note: ")
     assert said in gone_on.err
@@ -147,7 +147,7 @@ def test_code_that_a_model_brings_runs_only_when_asked_for(quick, model_copy, tm
         "from transformers import BertModel\nfrom .configuration_own import OwnConfig\n"
         "class OwnModel(BertModel):\n    config_class = OwnConfig\n"
     )
-    quick(folder).refused(f"{folder} brings its own code; read it, and if you trust it say --trust-remote-code brings_code.")
+    quick(folder).refused(f"{folder} brings its own code; read it, and if you trust it, use --trust-remote-code brings_code.")
     quick(folder, "--trust-remote-code", "another").refused(f"{folder} brings its own code")
     assert not mark.exists()
     said = quick(folder, "--trust-remote-code", "brings_code").worked().err
@@ -173,7 +173,7 @@ def test_damaged_safetensors(quick, model_copy, damage):
         (b'{"model_type": "nosuch"}', "model type `nosuch`"),
         (b'{"model_type": "bert", "hidden_size": "big"}', "Field 'hidden_size' expected int, got str (value: 'big')"),
         (b'{"model_type": "bert", "hidden_size": 33, "num_attention_heads": 4}', "(33) is not a multiple of the number of attention heads"),
-        (b'{"model_type": "clap"}', "No family claims models of type 'clap'"),
+        (b'{"model_type": "clap"}', "isoscope does not know how to feed models of type 'clap'"),
     ],
 )
 def test_a_damaged_configuration(quick, model_copy, config, said):
@@ -196,11 +196,11 @@ def test_a_gguf_that_is_rubbish(quick, tmp_path, content):
 
 
 def test_a_sequence_longer_than_the_model_takes(quick, bert):
-    quick(bert, "--seq-len", "65").refused("small-bert takes at most 64 tokens a sequence; --seq-len was 65")
+    quick(bert, "--seq-len", "65").refused("small-bert takes at most 64 tokens per sequence; --seq-len was 65")
 
 
 def test_a_sequence_without_room_for_a_word(quick, bert):
-    quick(bert, "--seq-len", "2").refused("A sequence of 2 tokens leaves no room beside 2 special ones; raise --seq-len")
+    quick(bert, "--seq-len", "2").refused("A sequence of 2 tokens leaves no room next to 2 special ones; raise --seq-len")
 
 
 def test_layers_that_choose_nothing(paragraphs, bert, tmp_path):

@@ -17,7 +17,7 @@ from tests.patience import run_process
 @pytest.mark.parametrize(
     ("offline", "said"),
     [
-        ("1", "and HF_HUB_OFFLINE forbids to fetch it; run once with HF_HUB_OFFLINE=0"),
+        ("1", "and HF_HUB_OFFLINE forbids fetching it; run once with HF_HUB_OFFLINE=0"),
         (None, "org/name@main is not a folder here, and the hub cannot be reached to look for it"),
     ],
 )

@@ -13,8 +13,8 @@ from isoscope.engine.attention import plan_of
 from isoscope.engine.threads import limit_threads
 from isoscope.models.family import families
 from isoscope.models.layout import Layout
-from isoscope.models.load import load
-from isoscope.models.reference import resolve
+from isoscope.models.load import load_model
+from isoscope.models.model_name import resolve_model
 from isoscope.sources import open_source
 from isoscope.statistics.attention import AttentionStatistics
 from isoscope.statistics.heads import Heads
@@ -83,12 +83,12 @@ def test_the_table_is_the_models_own_attention(title, model_of, data, tmp_path):
 
     folder = model_of(title)
     table = measured(folder, data["text"], tmp_path, median=True).table(policy="every")
-    loaded = load(resolve(folder))
+    loaded = load_model(resolve_model(folder))
     reader = loaded.family.reader(loaded, 32)
     eager = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
     found = {}
     for item in open_source(data["text"], None, "text").items():
-        for piece in reader.pieces(item.content):
+        for piece in reader.chunks(item.content):
             with torch.inference_mode():
                 attentions = eager(**reader.feed([piece]).arguments, output_attentions=True).attentions
             for layer, p in enumerate(attentions, 1):

@@ -17,7 +17,7 @@ from isoscope.engine.dynamics import derived, dynamics, suites
 from isoscope.engine.measure import cell_identity
 from isoscope.engine.options import Options
 from isoscope.engine.progress import Progress
-from isoscope.models.reference import resolve
+from isoscope.models.model_name import resolve_model
 from isoscope.sources import open_source
 from isoscope.statistics.chance import head_threshold
 from isoscope.store.manifest import key_of
@@ -84,7 +84,7 @@ def measured(tmp_path_factory, folder, corpus):
     run.prepare()
     for kind, seeds in SEEDS.items():
         for seed, step in product(seeds, STEPS):
-            reference = resolve(str(folder / kind / f"seed-{seed}" / f"step-{step}"))
+            reference = resolve_model(str(folder / kind / f"seed-{seed}" / f"step-{step}"))
             checkpoint = replace(reference, name=kind, step=step, seed=seed)
             identity = cell_identity(checkpoint, source, chosen)
             measure_model(run, checkpoint, source, chosen, Progress(quiet=True), identity=identity)

@@ -16,7 +16,7 @@ import isoscope
 from isoscope.engine.executor import MAX_LOSSES, Retrying
 from isoscope.engine.ledger import Ledger
 from isoscope.engine.task import LostError, NoMemoryError
-from isoscope.models.audit import Seen
+from isoscope.models.audit import CheckpointRecord
 from isoscope.models.suite import Checkpoint, Suite
 from isoscope.store.run import Run
 from isoscope.store.writing import receive_cell
@@ -135,7 +135,7 @@ def test_two_ledgers_of_one_run_lose_nothing_of_each_other(tmp_path):
     suite = Suite("net", tuple(Checkpoint(f"net@{step}", step, None) for step in range(20)))
     one, two = Ledger(tmp_path), Ledger(tmp_path)
     for step, checkpoint in enumerate(suite.checkpoints):
-        (one if step % 2 else two).record(suite, checkpoint, f"r{step}", Seen(None, step, "t", "m"))
+        (one if step % 2 else two).record(suite, checkpoint, f"r{step}", CheckpointRecord(None, step, "t", "m"))
         (two if step % 3 else one).claim(checkpoint.spec)
     with (tmp_path / "audit.jsonl").open("a") as file:
         file.write('{"suite": "net", "place": "-/3", "se')  # killed while it wrote

@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerFast
 from isoscope.core.errors import IsoscopeError
 from isoscope.engine import long_text
 from isoscope.engine.long_text import enough_pieces
-from isoscope.models.readers.text import encode
+from isoscope.models.readers.text import encode_text
 from tests.hostile.confined import confined
 
 KINDS = ("bytes", "unigram", "whole", "pieces", "marks")
@@ -67,8 +67,8 @@ def test_the_first_tokens_are_those_of_the_whole_text(tokenizer, words, text, ne
         "spaces first": " " * 3 * BEGINNING + words,
         "marks": ("e\u0301 ﬁ \U0001f600 漢字 " * BEGINNING)[: 6 * BEGINNING],
     }[text]
-    whole = encode(tokenizer, content, SEQ_LEN)
-    found = enough_pieces(lambda text: encode(tokenizer, text, SEQ_LEN), content, needed)
+    whole = encode_text(tokenizer, content, SEQ_LEN)
+    found = enough_pieces(lambda text: encode_text(tokenizer, text, SEQ_LEN), content, needed)
     assert sum(piece.size for piece in found) >= min(needed, sum(piece.size for piece in whole))
     for one, other in zip(found, whole, strict=False):
         assert np.array_equal(one.data, other.data)

@@ -18,7 +18,7 @@ from isoscope.engine import memory_estimate, model_feeder
 from isoscope.engine.cell import measure_model
 from isoscope.engine.options import Options
 from isoscope.engine.progress import Progress
-from isoscope.models.reference import resolve
+from isoscope.models.model_name import resolve_model
 from isoscope.sources import open_source
 from isoscope.store.run import Run
 announced = []
@@ -27,7 +27,7 @@ model, options = json.loads(sys.argv[1])
 with tempfile.TemporaryDirectory() as folder:
     run, source = Run(folder), open_source("embedded")
     run.prepare()
-    measure_model(run, resolve(model), source, Options(**options), Progress(quiet=True), identity={"weights": model}, part=True)
+    measure_model(run, resolve_model(model), source, Options(**options), Progress(quiet=True), identity={"weights": model}, part=True)
 print(json.dumps([announced[0], memory_estimate.peak_memory()]))
 """
 """A shard in a process of its own: forward passes and statistics, and no tables."""

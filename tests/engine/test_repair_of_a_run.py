@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import isoscope
-from isoscope.models.load import load
-from isoscope.models.reference import resolve
+from isoscope.models.load import load_model
+from isoscope.models.model_name import resolve_model
 from isoscope.repair import Centre, Whiten
 from isoscope.sources import open_source
 from tests.models.brute_layers import choose, hidden_states, sequences_of
@@ -14,7 +14,7 @@ from tests.models.brute_layers import choose, hidden_states, sequences_of
 def test_whitening_from_a_run(small_models, texts, tmp_path):
     folder = str(small_models("gpt2"))
     run = isoscope.measure(folder, str(texts), tmp_path / "run", quiet=True)
-    loaded = load(resolve(folder))
+    loaded = load_model(resolve_model(folder))
     sequences = sequences_of(loaded, open_source(str(texts)), 64)
     states = hidden_states(loaded, sequences)
     points, _ = choose(states["decoder", "hidden", 2], sequences, "body")

@@ -17,7 +17,7 @@ from isoscope.engine.cell_identity import cell_identity
 from isoscope.engine.model_feeder import ModelFeeder
 from isoscope.engine.options import Options
 from isoscope.engine.single_pass import Pass
-from isoscope.models.reference import resolve
+from isoscope.models.model_name import resolve_model
 from isoscope.sources import open_source
 from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
@@ -71,7 +71,7 @@ def test_shards_merge_to_one_pass(whole, texts, tmp_path, k):
 
 
 def test_what_determines_a_cell_and_nothing_else(small_models, texts):
-    reference, source = resolve(str(small_models("bert"))), open_source(str(texts))
+    reference, source = resolve_model(str(small_models("bert"))), open_source(str(texts))
 
     def key(**options):
         return key_of(cell_identity(reference, source, Options(**options)))
@@ -104,7 +104,7 @@ STOPPED = {"batch_size": 1, "save_every": 0.0}
 
 def stopped(folder, texts, windows, **others):
     """The key of a cell, how far it got in so many windows, and its statistics."""
-    reference, source, chosen = resolve(folder), open_source(str(texts)), Options(**(STOPPED | others))
+    reference, source, chosen = resolve_model(folder), open_source(str(texts)), Options(**(STOPPED | others))
     feeder = ModelFeeder(reference, source, chosen)
     single_pass = Pass(feeder, chosen)
     single_pass.learn(feeder.probe())

@@ -5,7 +5,7 @@ import pytest
 import isoscope
 from isoscope.engine.named_sources import Sources
 from isoscope.engine.options import Options
-from isoscope.models.reference import resolve
+from isoscope.models.model_name import resolve_model
 from tests.models.zoo import ZOO, build, clips, images
 
 BY_TITLE = {small.title: small for small in ZOO}
@@ -26,7 +26,7 @@ def made(tmp_path_factory):
 
 def given(made, *specs, models=("reader", "listener", "viewer")):
     found = Sources([spec.format(made=made) for spec in specs], None, list(models))
-    return lambda name: found.for_model(resolve(name.replace("@", f"{made}/")), Options()).name
+    return lambda name: found.for_model(resolve_model(name.replace("@", f"{made}/")), Options()).name
 
 
 def test_each_model_reads_the_first_of_its_modality(made):
@@ -38,7 +38,7 @@ def test_each_model_reads_the_first_of_its_modality(made):
 
 def test_what_comes_with_isoscope_serves_every_modality(made):
     found = Sources(["embedded"], None, [])
-    modalities = {name: found.for_model(resolve(str(made / name)), Options()).modality for name in ("reader", "listener", "viewer")}
+    modalities = {name: found.for_model(resolve_model(str(made / name)), Options()).modality for name in ("reader", "listener", "viewer")}
     assert modalities == {"reader": "text", "listener": "speech", "viewer": "images"}
 
 

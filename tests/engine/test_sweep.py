@@ -24,7 +24,7 @@ from isoscope.engine.options import Options
 from isoscope.engine.single_pass import Pass
 from isoscope.engine.sweep import audit
 from isoscope.engine.workers import choose_process_count
-from isoscope.models.reference import resolve
+from isoscope.models.model_name import resolve_model
 from isoscope.store.run import Run
 from tests.cli.calling import command
 from tests.engine.test_runs import NUMBERS
@@ -90,7 +90,7 @@ def whole(served, text, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", isoscope.IsoscopeWarning)
         come_to(served, root / "home", patch)
-        mine = resolve("org/pythia@step0")
+        mine = resolve_model("org/pythia@step0")
         served.requests.clear()
         patch.setattr(task, "measure_model", spy)
         results = isoscope.sweep([BERTS, PYTHIA], text, root / "run", delete=True, quiet=True, **FEW)

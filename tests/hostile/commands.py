@@ -58,7 +58,7 @@ def suites(seeds: Path, work: Path, chance: random.Random) -> None:
 
 def words(seeds: Path, work: Path, chance: random.Random) -> None:
     from isoscope.engine.options import Options, parse_layers, parse_shard, parse_taps
-    from isoscope.models.reference import resolve
+    from isoscope.models.model_name import resolve_model
     from isoscope.sources import open_source
 
     word = partial(_word, chance=chance)
@@ -76,7 +76,7 @@ def words(seeds: Path, work: Path, chance: random.Random) -> None:
     elif which == 2:
         open_source(f"{seeds}/text/{word('*.txt').replace('..', '.')}", word("text"), chance.choice(("text", "speech", "images")))
     elif which == 3:
-        resolve(word(chance.choice(("org/name@rev::x.gguf", "untrained:org/name", "./folder", "~/x"))))
+        resolve_model(word(chance.choice(("org/name@rev::x.gguf", "untrained:org/name", "./folder", "~/x"))))
     elif which == 4:
         open_source(place(str(seeds / "wiki" / "a.xml") + "?alphabet=frequent"), None, "text")
     elif which == 5:

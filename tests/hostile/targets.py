@@ -286,12 +286,12 @@ def repairs(seeds: Path, work: Path, chance: random.Random) -> None:
 
 
 def _load(path: Path, chance: random.Random) -> None:
-    from isoscope.models.load import family_for, load
-    from isoscope.models.reference import resolve
+    from isoscope.models.load import family_for, load_model
+    from isoscope.models.model_name import resolve_model
 
-    reference = resolve(("untrained:" if chance.random() < 0.15 else "") + str(path))
+    reference = resolve_model(("untrained:" if chance.random() < 0.15 else "") + str(path))
     family_for(reference)
-    loaded = load(reference, device="cpu", allow_partial=chance.random() < 0.5)
+    loaded = load_model(reference, device="cpu", allow_partial=chance.random() < 0.5)
     loaded.modality  # noqa: B018
 
 

@@ -199,13 +199,13 @@ def test_an_archive_whose_member_has_no_name(tmp_path):
 
 
 def test_ranges_longer_than_any_list():
-    from isoscope.models.suites.asked import Asked
+    from isoscope.models.suites.selection import NumberSelection
 
     for word in ("0-99999999999999999999:1", "5-18446744073709551616:2"):
         with pytest.raises(IsoscopeError, match="numbers; say how far apart"):
-            Asked.parse(word, "--steps")
+            NumberSelection.parse(word, "--steps")
     with pytest.raises(IsoscopeError, match="numbers; say how far apart"):
-        Asked.parse("0-99999999999999999999", "--steps").every()
+        NumberSelection.parse("0-99999999999999999999", "--steps").all_numbers()
 
 
 def test_a_shard_that_does_not_say_what_it_measured(cell, tmp_path):
@@ -257,10 +257,10 @@ def test_two_columns_of_one_name(tmp_path):
 
 
 def test_the_home_of_nobody():
-    from isoscope.models.reference import resolve
+    from isoscope.models.model_name import resolve_model
 
     with pytest.raises(IsoscopeError, match="There is no folder ~nobody-of-this-name/x"):
-        resolve("~nobody-of-this-name/x")
+        resolve_model("~nobody-of-this-name/x")
 
 
 def test_more_blocks_than_tensors(tmp_path):
@@ -418,7 +418,7 @@ def test_shapes_that_no_library_has_room_for(seeds, tmp_path, shape):
     import hashlib
 
     from isoscope import repair
-    from isoscope.models.audit import hashes
+    from isoscope.models.audit import tensor_hashes
     from isoscope.models.formats.state import read_file
     from isoscope.store.partial import read_partial
 
@@ -427,7 +427,7 @@ def test_shapes_that_no_library_has_room_for(seeds, tmp_path, shape):
     raw = len(header).to_bytes(8, "little") + header
     path = tmp_path / "model.safetensors"
     path.write_bytes(raw)
-    for read in (read_file, repair.load, open_array, lambda path: hashes(path.parent)):
+    for read in (read_file, repair.load, open_array, lambda path: tensor_hashes(path.parent)):
         with contextlib.suppress(IsoscopeError):
             read(path)
     seal = {"dtype": "U8", "shape": [32], "data_offsets": [0, 32]}
@@ -453,13 +453,13 @@ def test_a_tokenizer_that_panics(seeds, tmp_path):
 @pytest.mark.parametrize("prefix", ["", "untrained:"])
 def test_a_gguf_file_without_its_sizes_is_not_made_with_those_of_another_model(seeds, tmp_path, prefix):
     """Where a field is missing the library takes that of a model of 7 billion weights."""
-    from isoscope.models.load import load
-    from isoscope.models.reference import resolve
+    from isoscope.models.load import load_model
+    from isoscope.models.model_name import resolve_model
 
     raw = (seeds / "models" / "llama.gguf").read_bytes()
     (tmp_path / "a.gguf").write_bytes(raw.replace(b"embedding_length", b"embedding_LENGTH").replace(b"block_count", b"block_COUNT"))
     with pytest.raises(IsoscopeError, match=r"its configuration describes .* numbers"):
-        load(resolve(f"{prefix}{tmp_path / 'a.gguf'}"), device="cpu", allow_partial=True)
+        load_model(resolve_model(f"{prefix}{tmp_path / 'a.gguf'}"), device="cpu", allow_partial=True)
 
 
 def test_half_a_character(cell, tmp_path):
@@ -478,14 +478,14 @@ def test_a_model_that_cannot_be_finished_takes_no_memory_first(seeds, tmp_path):
     """Its encoder would take 4 GB, and then its decoder cannot be made."""
     import torch
 
-    from isoscope.models.load import load
-    from isoscope.models.reference import resolve
+    from isoscope.models.load import load_model
+    from isoscope.models.model_name import resolve_model
 
     found = torch.load(seeds / "models" / "whisper.pt", weights_only=True)
     found["dims"]["n_audio_state"] = 8000
     torch.save(found, tmp_path / "a.pt")
     with pytest.raises(IsoscopeError, match=r"its configuration describes 960,368,000 numbers"):
-        load(resolve(f"untrained:{tmp_path / 'a.pt'}"), device="cpu")
+        load_model(resolve_model(f"untrained:{tmp_path / 'a.pt'}"), device="cpu")
 
 
 def test_a_model_in_earnest_is_held_to_the_same(seeds, tmp_path):
@@ -493,8 +493,8 @@ def test_a_model_in_earnest_is_held_to_the_same(seeds, tmp_path):
     import torch
     from transformers import PretrainedConfig
 
-    from isoscope.models.limits import check_size, make
-    from isoscope.models.reference import resolve
+    from isoscope.models.config_limits import build_model, check_model_size
+    from isoscope.models.model_name import resolve_model
 
     class Looks(torch.nn.Module):
         def __init__(self, config):
@@ -503,11 +503,11 @@ def test_a_model_in_earnest_is_held_to_the_same(seeds, tmp_path):
             self.tied = self.first = torch.nn.Linear(10, 10)
             self.large = torch.nn.Embedding(config.width, 1 << 20)
 
-    reference = resolve(str(seeds / "models" / "safetensors"))
-    check_size(Looks, PretrainedConfig(width=1000), reference, 4)
+    reference = resolve_model(str(seeds / "models" / "safetensors"))
+    check_model_size(Looks, PretrainedConfig(width=1000), reference, 4)
     with pytest.raises(IsoscopeError, match=r"its configuration describes 1,048,576,110 numbers"):
-        make(Looks, PretrainedConfig(width=1000), reference, 4)
-    assert make(Looks, PretrainedConfig(width=1), reference, 4).large.weight.numel() == 1 << 20
+        build_model(Looks, PretrainedConfig(width=1000), reference, 4)
+    assert build_model(Looks, PretrainedConfig(width=1), reference, 4).large.weight.numel() == 1 << 20
 
 
 @pytest.mark.parametrize(
@@ -517,17 +517,27 @@ def test_a_model_in_earnest_is_held_to_the_same(seeds, tmp_path):
             "ByT5",
             "tokenizer_config.json",
             {"extra_ids": 1 << 40},
-            r"tokenizer_config.json of .* says extra_ids = 1,099,511,627,776, and 65,536",
+            r"extra_ids = 1,099,511,627,776 in the tokenizer_config.json of .* exceeds the limit of 65,536",
         ),
         (
             "ViT",
             "preprocessor_config.json",
             {"size": {"height": 10**6, "width": 10**6}},
-            r"preprocessor_config.json of .* says height = 1,000,000",
+            r"height = 1,000,000 in the preprocessor_config.json of ",
         ),
-        ("ResNet", "preprocessor_config.json", {"size": 10**6}, r"preprocessor_config.json of .* says size = 1,000,000"),
-        ("wav2vec-2-0", "preprocessor_config.json", {"sampling_rate": 1 << 31}, r"says sampling_rate = 2,147,483,648, and 768,000"),
-        ("SegFormer--MiT-", "config.json", {"image_size": 10**6}, r"configuration of .* says image_size = 1,000,000, and 4,096"),
+        ("ResNet", "preprocessor_config.json", {"size": 10**6}, r"size = 1,000,000 in the preprocessor_config.json of "),
+        (
+            "wav2vec-2-0",
+            "preprocessor_config.json",
+            {"sampling_rate": 1 << 31},
+            r"sampling_rate = 2,147,483,648 in .* exceeds the limit of 768,000",
+        ),
+        (
+            "SegFormer--MiT-",
+            "config.json",
+            {"image_size": 10**6},
+            r"image_size = 1,000,000 in the configuration of .* exceeds the limit of 4,096",
+        ),
         ("CANINE-s", "config.json", {"num_hash_functions": 65535}, r"describes \d\d,\d\d\d parts and more, and its files have"),
     ],
 )

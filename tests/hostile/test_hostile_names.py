@@ -124,7 +124,7 @@ def test_a_manifest_names_only_files_of_its_cell(seeds, tmp_path, name):
 def test_a_hub_that_names_files_outside_writes_nothing_there(tmp_path, monkeypatch):
     from huggingface_hub import constants
 
-    from isoscope.models.reference import resolve
+    from isoscope.models.model_name import resolve_model
     from tests.models.loopback_hub import Commit, LoopbackHub
 
     with LoopbackHub() as hub:
@@ -136,7 +136,7 @@ def test_a_hub_that_names_files_outside_writes_nothing_there(tmp_path, monkeypat
         for name, value in hub.environment(tmp_path / "deep" / "home").items():
             monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
         try:
-            found = {path.name for path in resolve("org/name").folder.iterdir()}
+            found = {path.name for path in resolve_model("org/name").folder.iterdir()}
         except IsoscopeError:
             found = set()
     assert not {name for name in found if "escaped" in name} - {"..\\escaped.txt"}

@@ -35,7 +35,7 @@ def test_the_density_is_that_of_the_percentile(d):
 
 @pytest.mark.parametrize(("d", "n"), [(16, 100), (64, 1000), (256, 100), (768, 150), (8192, 50)])
 def test_simulation_agrees_with_every_closed_form(d, n):
-    forms, drawn = null.closed_forms(d, n), null.simulated(d, n, 2000)
+    forms, drawn = null.closed_forms(d, n), null.simulate_forms(d, n, 2000)
     assert {*forms} - {*drawn} == {"lower_edge", "upper_edge", "top_share"}  # limits, to which smallest and largest belong
     for name, estimate in drawn.items():
         assert 0 < estimate.error < 0.12 * abs(estimate.value), name
@@ -44,7 +44,7 @@ def test_simulation_agrees_with_every_closed_form(d, n):
 
 def test_a_wrong_form_does_not_agree():
     """A tenth is seen, and so is what is often mistaken for something else."""
-    forms, drawn = null.closed_forms(16, 100), null.simulated(16, 100, 10_000)
+    forms, drawn = null.closed_forms(16, 100), null.simulate_forms(16, 100, 10_000)
     for name, estimate in drawn.items():
         assert not estimate.agrees(1.1 * forms[name], null.FORMS[name].slack(16, 100)), name
     assert not drawn["average_95"].agrees(forms["pair_95"])
@@ -55,19 +55,19 @@ def test_the_walk_is_the_average_of_real_clouds():
     """Drawing only the length of Σu gives the same law as drawing the points."""
     n, d, rng = 20, 8, np.random.default_rng(0)
     clouds = [float(mean_cosine(rng.standard_normal((n, d)))) for _ in range(800)]
-    walked = null._averages(rng, d, n, 800)
+    walked = null._draw_averages(rng, d, n, 800)
     assert stats.ks_2samp(clouds, walked).pvalue > 0.001
 
 
 def test_eigenvalues_of_real_clouds():
     n, d, rng = 200, 24, np.random.default_rng(1)
     values = np.array([np.linalg.eigvalsh(np.cov(rng.standard_normal((n, d)).T)) for _ in range(600)])
-    low, high = null.outermost(d, n)
+    low, high = null.extreme_eigenvalues(d, n)
     assert values[:, 0].mean() == pytest.approx(low, rel=0.01)
     assert values[:, -1].mean() == pytest.approx(high, rel=0.01)
     score = ((values.sum(1) ** 2 / (values**2).sum(1)) - 1) / (d - 1)
-    assert score.mean() == pytest.approx(null.isoscore(d, n), abs=4 * score.std() / 600**0.5)
-    assert math.isnan(null.outermost(100, 100)[0])
+    assert score.mean() == pytest.approx(null.isotropic_isoscore(d, n), abs=4 * score.std() / 600**0.5)
+    assert math.isnan(null.extreme_eigenvalues(100, 100)[0])
 
 
 def test_levels_of_the_spectrum_are_those_of_the_metrics():
@@ -77,19 +77,19 @@ def test_levels_of_the_spectrum_are_those_of_the_metrics():
     assert registry["isoscore"](cloud).null == pytest.approx(forms["isoscore"], rel=0.002)
     assert registry["mean_cosine"](cloud).null_sd == pytest.approx(forms["average_sd"], rel=1e-12)
     assert null.closed_forms(768, 4096)["top_share"] == pytest.approx(0.00267, abs=5e-6)
-    assert 1 + null.isoscore(768, 4096) * 767 == pytest.approx(768 / (1 + 768 / 4096), rel=0.001)
+    assert 1 + null.isotropic_isoscore(768, 4096) * 767 == pytest.approx(768 / (1 + 768 / 4096), rel=0.001)
 
 
 def test_the_chance_level_of_heads():
     assert head_threshold(64, 144) == pytest.approx(0.430, abs=5e-4)
-    over, expected = null.simulated_heads(64, 144, 1000)
+    over, expected = null.simulate_heads(64, 144, 1000)
     assert expected == pytest.approx(0.0488, abs=1e-4)
     assert over.agrees(expected)
 
 
 @pytest.mark.parametrize(("d", "published"), [(10, 9.8), (20, 17.5), (50, 33.5)])
 def test_two_nn_is_low_in_high_dimension(d, published):
-    found = null.two_nn(d, 4096)
+    found = null.simulate_two_nn(d, 4096)
     assert found.value == pytest.approx(published, rel=0.03)
     assert found.error < 0.03 * published
 
@@ -99,11 +99,11 @@ def test_two_nn_is_the_estimator_over_the_nearest():
     for x in rng.standard_normal((2, 300, 5), dtype=np.float32):
         distances = np.sort(np.linalg.norm(x[:, None].astype(float) - x, axis=-1), axis=1)
         values.append(299 / np.log(distances[:, 2] / distances[:, 1]).sum())
-    assert null.two_nn(5, 300, draws=2).value == pytest.approx(np.mean(values), rel=1e-9)
+    assert null.simulate_two_nn(5, 300, draws=2).value == pytest.approx(np.mean(values), rel=1e-9)
 
 
 def test_the_tables_fill_both_figures_and_no_other():
-    table, series = null.tables([16, 64, 768], 1000)
+    table, series = null.isotropic_tables([16, 64, 768], 1000)
     assert [name for name in figures.names() if figures[name].draw(table, series) is not None] == ["cosine_density", "isotropic_level"]
     drawn = figures["cosine_density"].draw(table, series).to_dict()
     rows = [row for rows in drawn["datasets"].values() for row in rows]

@@ -9,7 +9,7 @@ import torch
 import isoscope.metrics as m
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
-from isoscope.models.attention import Attended
+from isoscope.models.attention_call import AttentionCall
 from isoscope.models.attention_rows import attention_rows, count_scores
 from isoscope.models.layout import Layout
 from isoscope.models.reduction import reduce_heads, reduce_rows
@@ -36,7 +36,7 @@ def measured(query, key, scale, mask=None, **kept):
     """A cloud for each head, through the kernel and the statistics; `query` (b, h, t, e), one batch."""
     b, h, t, e = query.shape
     layout = laid(b, t)
-    call = Attended(SITE, query, key, scale, None, mask, None, query, key)
+    call = AttentionCall(SITE, query, key, scale, None, mask, None, query, key)
     statistics = AttentionStatistics(h, e, NAMES, scale=scale, median=True, histogram=True)
     reduce_rows(statistics, attention_rows(call, median=True), layout, SITE, "made")
     statistics.count(count_scores(call, torch.arange(t), torch.from_numpy(layout.codes >= 0)))

@@ -3,14 +3,14 @@
 import numpy as np
 import torch
 
-from isoscope.models.piece import Piece
+from isoscope.models.chunk import Chunk
 
 
 def sequences_of(loaded, source, seq_len):
     """(item, ids, special) of every sequence of a source, in order."""
-    from isoscope.models.readers.text import encode
+    from isoscope.models.readers.text import encode_text
 
-    return [(item.id, s.data, s.special) for item in source.items() for s in encode(loaded.processor, item.content, seq_len)]
+    return [(item.id, s.data, s.special) for item in source.items() for s in encode_text(loaded.processor, item.content, seq_len)]
 
 
 def hidden_states(loaded, sequences):
@@ -33,7 +33,7 @@ def hidden_states(loaded, sequences):
     with torch.inference_mode():
         reader = loaded.family.reader(loaded, None)
         for _, ids, special in sequences:
-            output = base(**reader.feed([Piece(ids, len(ids), special=special)]).arguments, output_hidden_states=True)
+            output = base(**reader.feed([Chunk(ids, len(ids), special=special)]).arguments, output_hidden_states=True)
             for name in stacks:
                 key = "hidden_states" if len(stacks) == 1 else f"{name}_hidden_states"
                 states = list(output[key])

@@ -9,8 +9,8 @@ import torch
 
 from isoscope.core.site import Site
 from isoscope.models import attention_rows as module
-from isoscope.models.attention import Attended
-from isoscope.models.attention_rows import attention_rows, count_scores, without
+from isoscope.models.attention_call import AttentionCall
+from isoscope.models.attention_rows import ablate_queries, attention_rows, count_scores
 from isoscope.statistics.attention import EDGES
 
 SITE = Site("decoder", "attention", 3)
@@ -22,7 +22,7 @@ def called(*, h_k=H, t=T, s=T, spread=1.0, offset=0.0, seed=0, dtype=torch.float
     query = spread * torch.randn(B, H, t, E, generator=g) + offset
     key = torch.randn(B, h_k, s, E, generator=g) + offset
     query, key = query.to(dtype), key.to(dtype)
-    return Attended(
+    return AttentionCall(
         **(
             {"site": SITE, "query": query, "key": key, "scale": E**-0.5, "bias": None, "mask": None, "scores": None}
             | {"plain_query": query, "plain_key": key}
@@ -164,7 +164,7 @@ def test_given_scores_are_used_as_they_are(bias):
 
 
 @pytest.mark.parametrize("mask", [PADDING[:, None, None], CAUSAL & PADDING[:, None, None]], ids=["padded", "causal"])
-def test_what_is_padding_reaches_nothing_even_as_nan(mask):
+def test_padding_reaches_no_row_even_as_nan(mask):
     clean = called(mask=mask)
     call = called(mask=mask)
     for tensor in (call.query, call.key):
@@ -232,7 +232,7 @@ def test_small_spread():
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
-def test_nan_reaches_what_is_found(value):
+def test_nan_in_a_row_reaches_its_numbers(value):
     call = called()
     call.query[1, 2, 5, 0] = value
     found = attention_rows(call)
@@ -244,8 +244,8 @@ def test_without_parts_of_the_queries():
     mean = call.query.mean((0, 2))
     largest = mean.abs().topk(2, 1).indices
     query = call.query - mean[None, :, None]
-    agrees(without(call, mean_query=mean))
-    a = attention_rows(without(replace(call, scores=torch.zeros(B, H, T, T)), mean_query=mean, dimensions=largest))
+    agrees(ablate_queries(call, mean_query=mean))
+    a = attention_rows(ablate_queries(replace(call, scores=torch.zeros(B, H, T, T)), mean_query=mean, dimensions=largest))
     for i in range(H):
         query[:, i, :, largest[i]] = 0
     b = attention_rows(replace(call, query=query))

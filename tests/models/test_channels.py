@@ -6,8 +6,8 @@ import torch
 
 import isoscope
 from isoscope.core.errors import IsoscopeError
-from isoscope.models.load import load
-from isoscope.models.reference import resolve
+from isoscope.models.load import load_model
+from isoscope.models.model_name import resolve_model
 from isoscope.models.tap import Tap
 from isoscope.sources import open_source
 from tests.models.brute_layers import brute
@@ -159,10 +159,10 @@ def test_the_trace_changes_nothing(tmp_path):
 @pytest.mark.parametrize("title", [small.title for small in ZOO if small.family in ("convolution", "hierarchical")])
 def test_models_by_name_have_channels_first(title, data, tmp_path):
     """What the families take for granted of the maps of their blocks is what the layers of each model say."""
-    loaded = load(resolve(str(build(next(small for small in ZOO if small.title == title), tmp_path / "model"))))
+    loaded = load_model(resolve_model(str(build(next(small for small in ZOO if small.title == title), tmp_path / "model"))))
     reader = loaded.family.reader(loaded, None)
     content = next(iter(open_source(data["images"], None, loaded.family.source).items())).content
-    fed = reader.feed(reader.pieces(content))
+    fed = reader.feed(reader.chunks(content))
     tap = Tap(loaded.family.stacks(loaded.base), lambda site, state: None, channels=None)
     tap.learn(lambda: loaded.base(**fed.arguments))
     assert {layout for site, layout in tap.layouts.items() if site.kind == "hidden"} <= {"first"}
@@ -172,7 +172,7 @@ def test_models_by_name_have_channels_first(title, data, tmp_path):
 
 def test_a_final_norm_that_reads_a_permuted_map(data, tmp_path):
     """VAN's last norm has channels last, all its blocks have them first."""
-    loaded = load(resolve(str(build(next(small for small in ZOO if small.title == "VAN"), tmp_path / "model"))))
+    loaded = load_model(resolve_model(str(build(next(small for small in ZOO if small.title == "VAN"), tmp_path / "model"))))
     table = isoscope.measure(str(loaded.reference.folder), data["images"], tmp_path / "run", quiet=True).table("mean_norm")
     last, final = table[table["kind"].isin(["hidden", "final"])].sort_values("layer").iloc[-2:].to_dict("records")
     assert (last["kind"], last["d"], final["kind"], final["d"]) == ("hidden", 16, "final", 16)

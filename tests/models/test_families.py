@@ -6,8 +6,8 @@ import torch
 
 import isoscope
 from isoscope.models.family import families
-from isoscope.models.load import load
-from isoscope.models.reference import resolve
+from isoscope.models.load import load_model
+from isoscope.models.model_name import resolve_model
 from isoscope.models.tap import Tap, points_of
 from isoscope.sources import open_source
 from tests.models.brute_layers import brute
@@ -25,7 +25,7 @@ def loaded_of(tmp_path_factory):
     def make(title):
         if title not in made:
             folder = build(BY_TITLE[title], tmp_path_factory.mktemp("zoo") / f"small-{len(made)}")
-            made[title] = load(resolve(str(folder)))
+            made[title] = load_model(resolve_model(str(folder)))
         return made[title]
 
     return make
@@ -147,7 +147,7 @@ def test_each_layer_of_every_architecture(title, loaded_of, data, tmp_path):
     found, bodies, items = {}, {}, {}
     try:
         for item in open_source(source, None, loaded.family.source).items():
-            for piece in reader.pieces(item.content):
+            for piece in reader.chunks(item.content):
                 fed = reader.feed([piece])
                 more = {} if loaded.family.name == "convolution" else {"output_hidden_states": True}
                 states, output = watched.run(fed.arguments, **more)
@@ -199,7 +199,7 @@ def test_a_tapped_model_computes_the_same_bit_for_bit(title, loaded_of, data):
     pieces = [
         piece
         for item in open_source(data[loaded.family.source], None, loaded.family.source).items()
-        for piece in reader.pieces(item.content)
+        for piece in reader.chunks(item.content)
     ]
     pieces = [piece for piece in pieces if reader.pads or piece.data.shape == pieces[1].data.shape][:3]
     fed = reader.feed(pieces)

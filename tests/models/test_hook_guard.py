@@ -46,14 +46,14 @@ def test_a_bug_in_a_hook_is_raised_as_it_is(feed, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("feed", [None, swallow])
-def test_what_a_tap_refuses_stays_a_sentence(feed, tmp_path):
+def test_a_refusal_of_the_tap_stays_one_sentence(feed, tmp_path):
     batch = torch.randn(4, 5, 16)
     batch[0, 0, 0] = torch.nan
     with pytest.raises(IsoscopeError, match="Net gives NaN or infinity at"):
         isoscope.measure(Net(), [batch], out=tmp_path / "run", feed=feed, quiet=True)
 
 
-def test_what_a_module_raises_is_its_own(tmp_path):
+def test_an_exception_of_the_module_stays_its_own(tmp_path):
     with pytest.raises(RuntimeError, match="the model's own words"):
         isoscope.measure(Net(), [torch.randn(4, 5, 15)], out=tmp_path / "run", quiet=True)
 

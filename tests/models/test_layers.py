@@ -5,9 +5,9 @@ import pytest
 import torch
 
 import isoscope
-from isoscope.models.load import load
-from isoscope.models.piece import Piece
-from isoscope.models.reference import resolve
+from isoscope.models.chunk import Chunk
+from isoscope.models.load import load_model
+from isoscope.models.model_name import resolve_model
 from isoscope.models.tap import Tap
 from isoscope.sources import open_source
 from tests.conftest import SMALL
@@ -18,7 +18,7 @@ def compare(folder, texts, out, *, tolerance, seq_len=64, policies=("all", "no-s
     """Measure a model and hold every layer against brute force; the number of values compared."""
     results = isoscope.measure(str(folder), str(texts), out, quiet=True, seq_len=seq_len, **options)
     table = results.table(policy="every")
-    loaded = load(resolve(str(folder)))
+    loaded = load_model(resolve_model(str(folder)))
     sequences = sequences_of(loaded, open_source(str(texts)), seq_len)
     states = hidden_states(loaded, sequences)
     measured = table[table["kind"].isin(["hidden", "final"])].dropna(subset=["layer"])
@@ -46,9 +46,9 @@ def test_each_layer_equals_brute_force(name, small_models, texts, tmp_path):
 
 @pytest.mark.parametrize("name", SMALL)
 def test_a_tapped_model_computes_the_same_bit_for_bit(name, small_models):
-    loaded = load(resolve(str(small_models(name))))
+    loaded = load_model(resolve_model(str(small_models(name))))
     ids = np.random.default_rng(0).integers(5, 60, (4, 20))
-    feed = loaded.family.reader(loaded, None).feed([Piece(row[:n], n) for row, n in zip(ids, (20, 12, 20, 20), strict=True)]).arguments
+    feed = loaded.family.reader(loaded, None).feed([Chunk(row[:n], n) for row, n in zip(ids, (20, 12, 20, 20), strict=True)]).arguments
     seen = []
     with torch.inference_mode():
         plain = loaded.base(**feed)[0]

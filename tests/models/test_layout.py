@@ -5,8 +5,8 @@ import pytest
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
+from isoscope.models.chunk import Positions
 from isoscope.models.layout import BatchLayout, Rows, Slicer
-from isoscope.models.piece import Positions
 
 ATTENTION = Site("encoder", "attention", 1)
 

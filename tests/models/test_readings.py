@@ -7,8 +7,8 @@ from torch import nn
 
 import isoscope
 from isoscope.models.blocks import find_blocks, stages
-from isoscope.models.load import load
-from isoscope.models.reference import resolve
+from isoscope.models.load import load_model
+from isoscope.models.model_name import resolve_model
 from isoscope.models.tap import activation_null
 from isoscope.sources import open_source
 from tests.models.brute_layers import brute
@@ -25,9 +25,9 @@ def photographs(tmp_path_factory):
 def measured(title, photographs, folder, **options):
     built = build(BY_TITLE[title], folder / "model")
     table = isoscope.measure(str(built), photographs, folder / "run", quiet=True, batch_size=2, **options).table(policy="every")
-    loaded = load(resolve(str(built)))
+    loaded = load_model(resolve_model(str(built)))
     reader = loaded.family.reader(loaded, None)
-    fed = [reader.feed(reader.pieces(item.content)).arguments for item in open_source(photographs, None, "images").items()]
+    fed = [reader.feed(reader.chunks(item.content)).arguments for item in open_source(photographs, None, "images").items()]
     return table, loaded, fed
 
 

@@ -1,38 +1,10 @@
-"""Which checkpoints a suite has, wherever they are; what is asked for and not there; what is wrong with them."""
-
-import json
-import shutil
+"""Which checkpoints a suite has, in folders, under patterns and by number; and which of those that were asked for are absent."""
 
 import pytest
-import torch
-from huggingface_hub import constants
-from safetensors.torch import load_file, save_file
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.models.audit import Seen, faults, hashes, holes
-from isoscope.models.hub import HubName
-from isoscope.models.load import load
-from isoscope.models.reference import resolve
-from isoscope.models.suite import Checkpoint, Suite, open_suite, open_suites
-from isoscope.models.suites.hub import forget, in_cache
-from isoscope.models.suites.names import step_in
-from tests.models.suite_hub import SuiteHub, network, save, training
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    """A whole model in a folder."""
-    return save(network("bert"), tmp_path_factory.mktemp("model") / "bert")
-
-
-@pytest.fixture
-def hub(tmp_path, monkeypatch):
-    """A hub that lists, and this process comes to it."""
-    with SuiteHub() as found:
-        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-        for name, value in found.environment(tmp_path / "home").items():
-            monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
-        yield found
+from isoscope.models.suite import Checkpoint, open_suite, open_suites
+from isoscope.models.suites.checkpoint_names import step_in
 
 
 def places(suite):
@@ -85,7 +57,7 @@ def test_steps_in_names(name, step):
     assert step_in(name) == (None if step is None else (step, step))
 
 
-def test_steps_and_seeds_are_chosen_and_what_is_named_must_be_there(tmp_path):
+def test_steps_and_seeds_are_chosen_and_named_ones_must_exist(tmp_path):
     root = touched(
         tmp_path / "suite", *(f"seed-{seed}/step-{step}" for seed in (0, 1, 2) for step in (0, 10, 20, 30) if (seed, step) != (1, 20))
     )
@@ -114,7 +86,7 @@ def test_a_pattern_whose_fields_touch_and_a_name_with_brackets(tmp_path):
     refused("", spec=f"{tmp_path}/whole/{{step}}{{seed}}x")
 
 
-def test_patterns_of_the_hub_need_no_hub_where_steps_are_given():
+def test_patterns_of_the_hub_need_no_hub_if_steps_are_given():
     suite = open_suite("google/multiberts-seed_{seed}-step_{step}k", steps="0,20,40-80:20", seeds="0-1")
     assert suite.name == "google/multiberts"
     assert places(suite) == [(seed, step * 1000) for seed in (0, 1) for step in (0, 20, 40, 60, 80)]
@@ -122,27 +94,6 @@ def test_patterns_of_the_hub_need_no_hub_where_steps_are_given():
     pythia = open_suite("EleutherAI/pythia-70m@step{step}", steps="0,1-8:x2")
     assert pythia.name == "EleutherAI/pythia-70m"
     assert [one.spec.partition("@")[2] for one in pythia.checkpoints] == ["step0", "step1", "step2", "step4", "step8"]
-
-
-def test_the_hub_lists_revisions_and_repositories(hub, model):
-    hub.add("org/pythia", model, dict.fromkeys(("step0", "step16", "step2", "stepping", "step4-tokens1B"), model))
-    for seed in (0, 1):
-        for step in (0, 20):
-            hub.add(f"org/multi-seed_{seed}-step_{step}k", model)
-    hub.add("org/multi-seed_0-intermediate", model)
-    assert [one.spec for one in open_suite("org/pythia@step{step}").checkpoints] == [f"org/pythia@step{step}" for step in (0, 2, 16)]
-    assert [one.spec for one in open_suite("org/pythia@step{step}-tokens*B").checkpoints] == ["org/pythia@step4-tokens1B"]
-    assert places(open_suite("org/multi-seed_{seed}-step_{step}k")) == [(0, 0), (0, 20_000), (1, 0), (1, 20_000)]
-    assert places(open_suite("org/multi-seed_{seed}-step_{step}k", seeds="1")) == [(1, 0), (1, 20_000)]
-    for seed in (1, 2):
-        hub.add(f"org/poly-seed{seed}", revisions={f"step{step}": model for step in (0, 8 * seed)})
-    assert places(open_suite("org/poly-seed{seed}@step{step}", seeds="1-2")) == [(1, 0), (1, 8), (2, 0), (2, 16)]
-    refused("give --seeds", spec="org/poly-seed{seed}@step{step}")
-    assert not hub.fetched()
-    refused("The hub lists nothing that is called org/pythia@at{step}", "--steps", spec="org/pythia@at{step}")
-    refused("it does not exist", spec="org/nothing@step{step}")
-    hub.down = 503
-    refused("503", "try again later", spec="org/pythia@step{step}")
 
 
 def test_bad_suites_are_refused_in_one_sentence(tmp_path, monkeypatch):
@@ -171,144 +122,3 @@ def open_embedded():
         return open_suites(["embedded"])
     except IsoscopeError:
         return []
-
-
-def test_files_of_weights_beside_one_configuration(tmp_path, model):
-    """A Lightning checkpoint, a plain state dict and safetensors load to the same numbers as the folder they are from."""
-    plain = network("bert", 3)
-    inner = {"state_dict": {f"net.{name}": value for name, value in plain.state_dict().items()}, "epoch": 1, "optimizer_states": []}
-    root = tmp_path / "files"
-    shutil.copytree(model, root, ignore=shutil.ignore_patterns("*.safetensors"))
-    deep = root / "lightning_logs" / "version_0" / "checkpoints"
-    deep.mkdir(parents=True)
-    torch.save(inner, deep / "epoch=0-step=5.ckpt")
-    torch.save(plain.state_dict(), root / "step_6.pt")
-    plain.save_pretrained(tmp_path / "saved")
-    save_file(load_file(tmp_path / "saved" / "model.safetensors"), root / "step_7.safetensors")
-    suite = open_suite(str(root))
-    assert places(suite) == [(None, 5), (None, 6), (None, 7)]
-    tokens = torch.arange(5, 15)[None]
-    expected = plain.eval()(tokens).logits
-    for one in suite.checkpoints:
-        found = load(resolve(one.spec), device="cpu")
-        assert torch.equal(found.whole(tokens).logits, expected), one
-        assert len(found.processor("the of and")["input_ids"]) == 5
-    shutil.copy(root / "step_6.pt", root / "step_8.pt")
-    assert resolve(str(root / "step_8.pt")).weights == resolve(str(root / "step_6.pt")).weights  # the name says nothing
-    torch.save(plain.state_dict(), root / "step_9.pt")
-    assert hashes(resolve(str(root / "step_9.pt")).folder) == hashes(resolve(str(root / "step_6.pt")).folder)  # nor does the archive
-
-
-def test_a_folder_of_a_step_takes_tokenizer_and_configuration_from_above(tmp_path, model):
-    root = tmp_path / "trainer"
-    shutil.copytree(model, root)
-    network("bert", 1).save_pretrained(root / "checkpoint-5")
-    found = load(resolve(str(root / "checkpoint-5")), device="cpu")
-    assert len(found.processor("the of and")["input_ids"]) == 5
-    whole = save(network("bert", 1), tmp_path / "whole")
-    assert torch.equal(next(found.whole.parameters()), next(load(resolve(str(whole)), device="cpu").whole.parameters()))
-    (root / "checkpoint-5" / "config.json").unlink()
-    assert load(resolve(str(root / "checkpoint-5")), device="cpu").whole.config.hidden_size == 32
-    shutil.copytree(root / "checkpoint-5", root / "another")
-    with pytest.raises(IsoscopeError, match=r"another has no config\.json"):
-        resolve(str(root / "another"))
-
-
-def test_hashes_are_of_tensors_and_tell_matrices_from_the_rest(tmp_path, model):
-    whole, matrices = hashes(model)
-    again = tmp_path / "shards"
-    network("bert").save_pretrained(again, max_shard_size="20KB")
-    assert len(list(again.glob("*.safetensors"))) > 1
-    assert hashes(again) == (whole, matrices)
-    weights = load_file(model / "model.safetensors")
-    weights["bert.encoder.layer.0.output.dense.bias"][3] += 1
-    (tmp_path / "moved").mkdir()
-    save_file(weights, tmp_path / "moved" / "model.safetensors")
-    moved = hashes(tmp_path / "moved")
-    assert moved[0] != whole
-    assert moved[1] == matrices
-
-
-def seen(*entries):
-    return [Seen(seed, step, tensors, matrices) for seed, step, tensors, matrices in entries]
-
-
-def of(places):
-    return Suite("net", tuple(Checkpoint("", step, seed) for seed, step in places))
-
-
-def test_what_is_wrong_is_said():
-    sound = [(None, 0), (None, 1), (None, 2), (None, 4)]
-    assert faults(of(sound), seen(*((seed, step, f"t{step}", f"m{step}") for seed, step in sound))) == []
-    found = faults(of(sound), seen((None, 0, "a", "m"), (None, 1, "b", "n"), (None, 2, "b", "n"), (None, 4, "c", "m")))
-    assert found == [
-        "net: the steps 1 and 2 hold the same weights, bit for bit: one was saved in the place of another.",
-        "net, step 4: every matrix is that of step 0, bit for bit: re-initialised, or never trained.",
-    ]
-    two = [(0, 0), (0, 5), (0, 9), (1, 0), (1, 5), (1, 9)]
-    same = seen((0, 0, "i", "i"), (0, 5, "a", "a"), (0, 9, "b", "b"), (1, 0, "i", "i"), (1, 5, "a", "a"), (1, 9, "c", "c"))
-    assert faults(of(two), same) == [
-        "net: step 5 of seed 0 and step 5 of seed 1 hold the same weights, bit for bit: one was saved in the place of another."
-    ]
-
-
-def test_missing_steps_are_said_once():
-    lacking = [(0, 0), (0, 5), (0, 9), (1, 0), (1, 5), (1, 9), (2, 0), (2, 5)]
-    assert faults(of(lacking), []) == ["net, seed 2: step 9 is missing, which other seeds have."]
-    sparse = [(0, 0), (0, 5), (0, 9), (1, 0), (1, 9), (2, 9)]  # of other seeds only the ends were kept
-    assert faults(of(sparse), []) == []
-    assert faults(of([(None, step) for step in (0, 100, 200, 400, 500)]), []) == ["net: step 300 is missing, by the spacing of the others."]
-    suite = Suite("net", of([(0, 1)]).checkpoints, absent=((0, 2),))
-    assert faults(suite, [Seen(0, 1, problem="It is damaged.")]) == [
-        "net, seed 0, step 1, was not measured: It is damaged.",
-        "net, seed 0, step 2, was asked for and is not there.",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("steps", "expected"),
-    [
-        ([0, 20, 40, 60, 100, 120], [80]),
-        ([0, 1, 2, 4, 8, 32, 64], [16]),
-        ([1, 2, 4, 8, 16, 32], []),
-        ([0, 1, 2, 3, 5, 8, 13, 21], []),  # log-spaced, rounded
-        ([0, 1, 2, 5, 10, 20, 50, 100], []),
-        ([*range(0, 200, 20), *range(200, 2001, 100)], []),  # two distances
-        ([0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, *range(1000, 144000, 1000)], []),
-        ([0, 10], []),
-        ([7], []),
-    ],
-)
-def test_holes_in_a_grid_are_found_and_not_imagined(steps, expected):
-    assert holes(steps) == expected
-
-
-def test_a_commit_is_forgotten_and_what_others_share_stays(hub, tmp_path):
-    """Two revisions share their tokenizer and configuration; deleting one leaves the other whole."""
-    revisions = {f"step{step}": save(model, tmp_path / f"step{step}") for step, model in training("bert", [0, 1])}
-    hub.add("org/pythia", revisions=revisions)
-    first, second = resolve("org/pythia@step0"), resolve("org/pythia@step1")
-    name = HubName.parse("org/pythia@step0")
-    assert in_cache(name)
-    before = len(list((tmp_path / "home").rglob("blobs/*")))
-    forget(name, first.revision)
-    assert not first.folder.exists()
-    assert not in_cache(name)
-    assert before - len(list((tmp_path / "home").rglob("blobs/*"))) == 1  # the weights
-    hub.requests.clear()
-    assert resolve("org/pythia@step1") == second
-    assert not hub.fetched()
-    forget(HubName.parse("org/pythia@step1"), second.revision)
-    assert not list((tmp_path / "home").rglob("blobs/*"))
-
-
-def test_a_missing_shard_is_named(tmp_path):
-    folder = tmp_path / "step-1"
-    save(network("bert"), folder)
-    network("bert").save_pretrained(folder, max_shard_size="20KB")
-    (folder / "model.safetensors").unlink()
-    index = json.loads((folder / "model.safetensors.index.json").read_text())
-    shard = sorted(set(index["weight_map"].values()))[1]
-    (folder / shard).unlink()
-    with pytest.raises(IsoscopeError, match=f"lacks {shard}, which"):
-        resolve(str(folder))

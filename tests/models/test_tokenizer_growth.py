@@ -11,9 +11,9 @@ from sentencepiece import SentencePieceTrainer, sentencepiece_model_pb2
 from tokenizers import Regex, normalizers, pre_tokenizers, processors
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.models.load import load
-from isoscope.models.reference import resolve
-from isoscope.models.tokenizer_growth import MOST_GROWTH, normalizer_growth, pre_tokenizer_growth, template_growth
+from isoscope.models.load import load_model
+from isoscope.models.model_name import resolve_model
+from isoscope.models.tokenizer_growth import MAX_GROWTH, normalizer_growth, pre_tokenizer_growth, template_growth
 from tests.hostile.confined import confined
 
 
@@ -72,7 +72,7 @@ def model(small_models, tmp_path):
 @pytest.mark.parametrize("name", HOSTILE)
 def test_rules_that_multiply_a_text_are_refused(model, name):
     with pytest.raises(IsoscopeError, match=r"^The rules in the tokenizer\.json of .* times is the limit; remove") as error:
-        load(resolve(str(model(HOSTILE[name]))), device="cpu")
+        load_model(resolve_model(str(model(HOSTILE[name]))), device="cpu")
     assert "\n" not in str(error.value)
 
 
@@ -90,7 +90,7 @@ def test_rules_within_rules_end(model):
     for _ in range(80):
         rules = sequence(rules)
     with pytest.raises(IsoscopeError, match="more than 64 deep"):
-        load(resolve(str(model({"normalizer": rules}))), device="cpu")
+        load_model(resolve_model(str(model({"normalizer": rules}))), device="cpu")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_rules_within_rules_end(model):
     ],
     ids=str,
 )
-def test_no_text_grows_by_more_than_was_told(made):
+def test_no_text_grows_by_more_than_the_computed_bound(made):
     told = normalizer_growth(rules_of(made))
     for text in ("a", "ab" * 20, "a " * 20, "x" * 40, "aa a" * 9):
         assert len(made.normalize_str(text).encode()) <= told * len(text.encode()) + 3
@@ -165,5 +165,5 @@ def test_the_table_of_unicode_that_sentencepiece_writes_leaves_room_for_replacem
     proto.ParseFromString(written.getvalue())
     table = normalizers.Precompiled(proto.normalizer_spec.precompiled_charsmap)
     t5 = normalizers.Sequence([table, normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), "▁")])
-    assert normalizer_growth(rules_of(t5)) == 33 * 1.5 < MOST_GROWTH
+    assert normalizer_growth(rules_of(t5)) == 33 * 1.5 < MAX_GROWTH
     assert len(table.normalize_str("ﷺ").encode()) == 33

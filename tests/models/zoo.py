@@ -416,9 +416,9 @@ def kind_of(small: Small):
     """The class of the model: transformers' own, or one written here."""
     import transformers
 
-    from isoscope.models.architectures import register
+    from isoscope.models.architectures import register_architectures
 
-    return register().get(small.model) or getattr(transformers, small.model)
+    return register_architectures().get(small.model) or getattr(transformers, small.model)
 
 
 def build(small: Small, folder: Path) -> Path:

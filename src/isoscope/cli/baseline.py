@@ -147,17 +147,17 @@ def _draw(found: dict[str, Any], *, two_nn: bool, draws: int | None, seed: int, 
             d = level["d"]
             if two_nn:
                 size = max(3, min(n, null.NEIGHBOURS))
-                level["two_nn"] = _estimate(null.two_nn(d, size, seed=seed)) | {"n": size}
+                level["two_nn"] = _estimate(null.simulate_two_nn(d, size, seed=seed)) | {"n": size}
                 bar.advance()
             if draws is not None:
-                drawn = null.simulated(d, n, draws, seed)
+                drawn = null.simulate_forms(d, n, draws, seed)
                 level["simulated"] = {
                     name: _estimate(estimate) | {"agrees": estimate.agrees(level[name], null.FORMS[name].slack(d, n))}
                     for name, estimate in drawn.items()
                 }
                 bar.advance()
         if draws is not None:
-            over, expected = null.simulated_heads(head["d"], head["heads"], draws, seed)
+            over, expected = null.simulate_heads(head["d"], head["heads"], draws, seed)
             head["simulated"] = _estimate(over) | {"expected": expected, "agrees": over.agrees(expected)}
 
 
@@ -169,10 +169,10 @@ def _figures(dimensions: list[int], n: int, measured: pd.DataFrame | None, folde
     """Figures 17 and 18; without their depth a run's rows fill no profile."""
     from isoscope.core.errors import IsoscopeError
     from isoscope.core.table import TABLE_COLUMNS, concat_tables
-    from isoscope.lab.null import tables
+    from isoscope.lab.null import isotropic_tables
     from isoscope.report import write_figures
 
-    table, series = tables(dimensions, n)
+    table, series = isotropic_tables(dimensions, n)
     if measured is not None:
         table = concat_tables([table, measured.drop(columns="layer").reindex(columns=list(TABLE_COLUMNS))], TABLE_COLUMNS)
     try:

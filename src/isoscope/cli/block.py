@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from isoscope.engine.progress import Progress
-    from isoscope.lab.block import Thing, Trial
+    from isoscope.lab.block import NetworkChoice, Trial
     from isoscope.store.run import Run
 
 PAPER = 16
@@ -80,9 +80,9 @@ def run(
     from isoscope.engine.progress import Progress
     from isoscope.engine.results import Results
     from isoscope.engine.threads import limit_threads
-    from isoscope.lab.block import Trial, called, carry_out
+    from isoscope.lab.block import Trial, run_experiment, table_name
     from isoscope.lab.networks import Sizes
-    from isoscope.models.reference import resolve
+    from isoscope.models.model_name import resolve_model
     from isoscope.store.run import Run
 
     alone = Sizes(d, heads, inner, length, PAPER if batch is None else batch, vocabulary, sigma)
@@ -90,7 +90,7 @@ def run(
     things = _things(arch, _words(init), _words(norm), _words(variant), [_count(word) for word in _words(depth)])
     plans = [(thing, _sized(thing, trial, few=batch is None and len(things) > 1)) for thing in things]
     if trained is not None and not _is_run(trained):
-        resolve(trained)  # a misspelt name costs nothing
+        resolve_model(trained)  # a misspelt name costs nothing
     progress, folder = Progress(quiet=quiet), Run(out)
     folder.prepare()
     steps = sum(plan.draws * len(plan.norms) for _, plan in plans)
@@ -98,14 +98,14 @@ def run(
     with limit_threads(threads):
         with progress.bar("block", steps, "measurements") as bar:
             for thing, plan in plans:
-                if not carry_out(folder, thing, plan, bar.advance):
+                if not run_experiment(folder, thing, plan, bar.advance):
                     progress.note(f"{thing.name}: already measured.")
                     bar.advance(plan.draws * len(plan.norms))
         if trained is not None:
             _hold_against(trained, folder, progress)
     results = Results(out)
     table = results.table()
-    asked = table["model"].isin([called(thing, trial) for thing in things]) | table["metric"].eq(TRAINED)
+    asked = table["model"].isin([table_name(thing, trial) for thing in things]) | table["metric"].eq(TRAINED)
     own = table[table["kind"].eq(KIND) & asked]
     if json:
         _print_json(str(results.path), own)
@@ -135,13 +135,13 @@ def _count(word: str) -> int:
     return int(word)
 
 
-def _things(arch: str | None, inits: list[str], norms: list[str], variants: list[str], depths: list[int]) -> list[Thing]:
+def _things(arch: str | None, inits: list[str], norms: list[str], variants: list[str], depths: list[int]) -> list[NetworkChoice]:
     """What is to be tried: one architecture, or plain blocks."""
     from isoscope.core.errors import IsoscopeError
-    from isoscope.lab.block import plan
+    from isoscope.lab.block import plan_networks
 
     if arch is None:
-        return list(plan(inits, norms, variants, depths))
+        return list(plan_networks(inits, norms, variants, depths))
     if (inits, norms, variants) != (["bert"], ["post"], ["full"]):
         raise IsoscopeError(
             "--init, --norm and --variant belong to the plain block; an architecture brings its own: leave them or --arch out."
@@ -151,7 +151,7 @@ def _things(arch: str | None, inits: list[str], norms: list[str], variants: list
     return [Architecture(arch, tuple(sorted(set(depths))))]
 
 
-def _sized(thing: Thing, trial: Trial, *, few: bool) -> Trial:
+def _sized(thing: NetworkChoice, trial: Trial, *, few: bool) -> Trial:
     """The trial with fewer sequences where time is short and the network is not the paper's."""
     from isoscope.lab.block import Network
 
@@ -169,7 +169,7 @@ def _hold_against(trained: str, folder: Run, progress: Progress) -> None:
     """Keep the norms of a trained model beside the block: from a run, or by measuring the model on the embedded text."""
     from isoscope.engine.measure import measure
     from isoscope.engine.results import Results
-    from isoscope.lab.block import keep_trained
+    from isoscope.lab.block import write_trained_norms
 
     if _is_run(trained):
         table = Results(trained).table()
@@ -178,7 +178,7 @@ def _hold_against(trained: str, folder: Run, progress: Progress) -> None:
         table = measure(
             trained, "embedded", folder.within("trained").path, quiet=progress.quiet, max_tokens=20_000, sample=0, keep="rows"
         ).table()
-    keep_trained(folder, table, trained)
+    write_trained_norms(folder, table, trained)
 
 
 def _print_json(path: str, rows: pd.DataFrame) -> None:

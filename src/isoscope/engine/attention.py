@@ -13,8 +13,9 @@ from torch import Tensor
 from isoscope.core.site import ABLATIONS, Site
 from isoscope.engine.memory_estimate import HeldPlan
 from isoscope.engine.options import Options
-from isoscope.models.attention import Attended, AttentionTap
-from isoscope.models.attention_rows import attention_rows, count_scores, without
+from isoscope.models.attention_call import AttentionCall
+from isoscope.models.attention_rows import ablate_queries, attention_rows, count_scores
+from isoscope.models.attention_tap import AttentionTap
 from isoscope.models.layout import BatchLayout, Layout
 from isoscope.models.reduction import reduce_heads, reduce_rows
 from isoscope.models.tap import Tap
@@ -45,7 +46,7 @@ class QueryKeySums:
     keys: int = 0
     sums: dict[str, Tensor] = field(default_factory=dict)
 
-    def add(self, call: Attended, queries: np.ndarray, keys: np.ndarray) -> None:
+    def add(self, call: AttentionCall, queries: np.ndarray, keys: np.ndarray) -> None:
         """Add the counted queries (b, t) and keys (b, s) of a call, as attention takes them."""
         for name, tensor, counted in (("q", call.query, queries), ("k", call.key, keys)):
             points = tensor.double() * torch.as_tensor(counted, device=tensor.device)[:, None, :, None]
@@ -78,7 +79,7 @@ class AttentionSites:
         self.statistics: Statistics = {}
         self.layout: BatchLayout | None = None
 
-    def _learn(self, call: Attended) -> None:
+    def _learn(self, call: AttentionCall) -> None:
         self.sizes.setdefault(call.site, Size(call.query.shape[1], call.key.shape[1], call.query.shape[-1], call.scale))
 
     def begin(self, statistics: Statistics) -> None:
@@ -109,7 +110,7 @@ class AttentionSites:
     def calibrate(self, run: Callable[[], object], layout: BatchLayout) -> None:
         """Run one forward pass and add it to the sums that give mean queries and largest dimensions."""
 
-        def receive(call: Attended) -> None:
+        def receive(call: AttentionCall) -> None:
             queries, keys = self._layouts(call)
             self.sums.setdefault(call.site, QueryKeySums()).add(call, queries.codes >= 0, keys.codes >= 0)
 
@@ -120,13 +121,13 @@ class AttentionSites:
         finally:
             self.mode.receive = before
 
-    def _layouts(self, call: Attended) -> tuple[Layout, Layout]:
+    def _layouts(self, call: AttentionCall) -> tuple[Layout, Layout]:
         """The layouts of the queries and of the keys of a call."""
         assert self.layout is not None
         (b, _, t, _), (rows, _, s, _) = call.query.shape, call.key.shape
         return self.layout.of_attention(call.site, list(self.tap.stacks), self.tap.width, (b, t), (rows, s))
 
-    def _receive(self, call: Attended) -> None:
+    def _receive(self, call: AttentionCall) -> None:
         if call.site not in self.statistics:
             return
         queries, keys = self._layouts(call)
@@ -138,19 +139,19 @@ class AttentionSites:
             reduce_heads(statistics, tensor, layout, site, self.name)
         if self.options.sharpness:
             sums = self.sums[call.site]
-            self._add_rows(_site_without(call, ABLATIONS[0]), without(call, mean_query=sums.mean_query), queries)
+            self._add_rows(_site_without(call, ABLATIONS[0]), ablate_queries(call, mean_query=sums.mean_query), queries)
             largest = sums.largest(len(ABLATIONS) - 1)
             for count, part in enumerate(ABLATIONS[1:], 1):
-                self._add_rows(_site_without(call, part), without(call, dimensions=largest[:, :count]), queries)
+                self._add_rows(_site_without(call, part), ablate_queries(call, dimensions=largest[:, :count]), queries)
 
-    def _vectors(self, call: Attended, queries: Layout, keys: Layout) -> list[tuple[str, Tensor, Layout]]:
+    def _vectors(self, call: AttentionCall, queries: Layout, keys: Layout) -> list[tuple[str, Tensor, Layout]]:
         """The queries and keys of a call, each with its kind of site and its layout."""
         if call.site.kind.startswith("cross"):
             return [("cross_query", call.plain_query, queries), ("cross_key", call.plain_key, keys)]
         plain = [("query", call.plain_query, queries), ("key", call.plain_key, keys)]
         return plain + ([("rotated_query", call.query, queries), ("rotated_key", call.key, keys)] if self.options.rotated else [])
 
-    def _add_rows(self, site: Site, call: Attended, layout: Layout) -> None:
+    def _add_rows(self, site: Site, call: AttentionCall, layout: Layout) -> None:
         statistics = self.statistics[site]
         assert isinstance(statistics, AttentionStatistics)
         counted = torch.from_numpy(layout.codes >= 0)
@@ -175,7 +176,7 @@ class AttentionSites:
         return [plan_of(statistics) for statistics in self.statistics.values() if not isinstance(statistics, SiteStatistics)]
 
 
-def _site_without(call: Attended, part: str) -> Site:
+def _site_without(call: AttentionCall, part: str) -> Site:
     return Site(call.site.stack, f"{call.site.kind}_without_{part}", call.site.layer)
 
 

@@ -16,7 +16,7 @@ from isoscope.engine.options import Options
 from isoscope.engine.progress import Progress
 from isoscope.engine.rows import default_metrics, tables
 from isoscope.engine.threads import limit_threads
-from isoscope.models.reference import ModelReference
+from isoscope.models.model_name import ModelReference
 from isoscope.statistics.kept import Statistics
 from isoscope.store.cell import Cell, packed
 from isoscope.store.manifest import key_of

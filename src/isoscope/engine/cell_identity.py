@@ -6,7 +6,7 @@ from typing import Any
 
 from isoscope.core.source import Source
 from isoscope.engine.options import Options
-from isoscope.models.reference import ModelReference
+from isoscope.models.model_name import ModelReference
 
 
 def cell_identity(reference: ModelReference, source: Source, options: Options) -> dict[str, Any]:

@@ -22,11 +22,11 @@ from isoscope.engine.plan import Costs, PlanEntry, format_plan
 from isoscope.engine.progress import Progress
 from isoscope.engine.scheduler import Job, Scheduler, run_now
 from isoscope.engine.task import Task
-from isoscope.models.audit import Seen, faults, hashes
+from isoscope.models.audit import CheckpointRecord, find_faults, tensor_hashes
 from isoscope.models.hub import HubName
-from isoscope.models.reference import ModelReference, resolve, weight
+from isoscope.models.model_name import ModelReference, model_bytes, resolve_model
 from isoscope.models.suite import Checkpoint, Suite
-from isoscope.models.suites.hub import commit_of, forget, in_cache, is_missing, is_out_of_reach
+from isoscope.models.suites.hub_suite import commit_of, delete_from_cache, is_cached, is_missing, is_out_of_reach
 from isoscope.store.manifest import KEEP_LEVELS, key_of
 from isoscope.store.run import Run
 
@@ -43,7 +43,7 @@ class CheckpointJob(Job):
         """The revision of the checkpoint, once it is known."""
 
     def __str__(self) -> str:
-        return self.suite.at(self.checkpoint.seed, self.checkpoint.step)
+        return self.suite.describe_checkpoint(self.checkpoint.seed, self.checkpoint.step)
 
     @cached_property
     def hub(self) -> HubName | None:
@@ -77,26 +77,26 @@ class CheckpointJob(Job):
 
     def prepare_fetch(self) -> None:
         """Note that this sweep downloads the checkpoint, before it does: only such checkpoints may be deleted."""
-        if self.hub is not None and not in_cache(self.hub):
+        if self.hub is not None and not is_cached(self.hub):
             self.sweep.ledger.claim(self.checkpoint.spec)
 
     def fetch(self) -> None:
         """Download the checkpoint, and hash its weights."""
         # The stamp is taken before the weights are read: a file that changes meanwhile does not match it, and is read again next time.
         self.stamp = stamp_of(self.checkpoint.spec)
-        self.reference = self._name(resolve(self.checkpoint.spec))
+        self.reference = self._name(resolve_model(self.checkpoint.spec))
         self.commit = self.reference.revision
-        whole, matrices = (self.reference.weights,) * 2 if self.reference.gguf else hashes(self.reference.folder)
-        self.seen = Seen(self.checkpoint.seed, self.checkpoint.step, whole, matrices)
+        whole, matrices = (self.reference.weights,) * 2 if self.reference.gguf else tensor_hashes(self.reference.folder)
+        self.seen = CheckpointRecord(self.checkpoint.seed, self.checkpoint.step, whole, matrices)
 
     def start(self, scheduler: Scheduler) -> Future[list[str]]:
         """Measure the checkpoint; an audit loads it."""
         options, sources = self.sweep.options, self.sweep.sources
         if sources is None:
-            from isoscope.models.load import load
+            from isoscope.models.load import load_model
 
             remote_code, partial = options.trust_remote_code, options.allow_partial
-            return run_now(lambda: load(self.reference, device="cpu", trust_remote_code=remote_code, allow_partial=partial))
+            return run_now(lambda: load_model(self.reference, device="cpu", trust_remote_code=remote_code, allow_partial=partial))
         self._record()  # before there is a cell, so that no cell is without an entry in the ledger
         return scheduler.submit(Task.create(self.sweep.run, self.reference, sources, options))
 
@@ -116,7 +116,7 @@ class CheckpointJob(Job):
             raise error
         self.sweep.problems.append(str(error))
         self.sweep.progress.note(f"{self}: {error}")
-        problem = Seen(self.checkpoint.seed, self.checkpoint.step, problem=str(error))
+        problem = CheckpointRecord(self.checkpoint.seed, self.checkpoint.step, problem=str(error))
         self.sweep.ledger.record(self.suite, self.checkpoint, "", problem)
 
     def clean_up(self, in_use: Sequence[Job]) -> bool:
@@ -126,7 +126,7 @@ class CheckpointJob(Job):
         if any(isinstance(job, CheckpointJob) and job.commit == self.commit for job in in_use):
             return False
         if self.sweep.ledger.is_claimed(self.checkpoint.spec):
-            forget(self.hub, self.commit)
+            delete_from_cache(self.hub, self.commit)
             self.sweep.ledger.release(self.checkpoint.spec)
         return True
 
@@ -185,14 +185,14 @@ class Sweep:
 
     def _open_executor(self, task: Task) -> Executor:
         """The first checkpoint that is here tells how many fit into memory."""
-        count = self.engine.choose_count(self._left, weight(task.reference), self.options, task.sources.specs)
+        count = self.engine.choose_count(self._left, model_bytes(task.reference), self.options, task.sources.specs)
         return self.engine.open(count, self.options, Progress(quiet=True))
 
     def find_faults(self) -> list[str]:
         """What is wrong with the suites, one sentence each; the run records it too."""
         sentences = []
         for suite in self.suites:
-            own = faults(suite, self.ledger.seen(suite))
+            own = find_faults(suite, self.ledger.seen(suite))
             self.ledger.record_faults(suite, own)
             sentences += own
         return sentences

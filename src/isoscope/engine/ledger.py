@@ -12,7 +12,7 @@ from typing import Any
 
 from isoscope.core.bounded import open_regular, parse_json, read_json
 from isoscope.core.errors import IsoscopeError
-from isoscope.models.audit import Seen
+from isoscope.models.audit import CheckpointRecord
 from isoscope.models.suite import Checkpoint, Suite
 from isoscope.store.writing import disk_errors_as_user_errors, flush, write_atomically
 
@@ -104,20 +104,20 @@ class Ledger:
         text = json.dumps(summary, indent=1, ensure_ascii=False)
         write_atomically(self.path, lambda temporary: temporary.write_text(text, "utf-8", "backslashreplace"))
 
-    def _entry(self, suite: Suite, checkpoint: Seen | Checkpoint) -> dict[str, Any] | None:
+    def _entry(self, suite: Suite, checkpoint: CheckpointRecord | Checkpoint) -> dict[str, Any] | None:
         entry: dict[str, Any] | None = self.read()["suites"].get(suite.name, {}).get("checkpoints", {}).get(_place(checkpoint))
         return entry
 
-    def record(self, suite: Suite, checkpoint: Checkpoint, revision: str, seen: Seen, stamp: str = "") -> None:
+    def record(self, suite: Suite, checkpoint: Checkpoint, revision: str, seen: CheckpointRecord, stamp: str = "") -> None:
         """Record the hashes of a checkpoint or its problem, and the stamp of a local one."""
         entry = {"spec": checkpoint.spec, "revision": revision, **asdict(seen), "stamp": stamp}
         if self._entry(suite, seen) != entry:
             self._append({"suite": suite.name, "place": _place(seen), "seen": entry})
 
-    def seen(self, suite: Suite) -> list[Seen]:
+    def seen(self, suite: Suite) -> list[CheckpointRecord]:
         """The records of the suite's checkpoints."""
         entries = [self._entry(suite, checkpoint) for checkpoint in suite.checkpoints]
-        return [Seen(**{name: entry[name] for name in Seen.__dataclass_fields__}) for entry in entries if entry]
+        return [CheckpointRecord(**{name: entry[name] for name in CheckpointRecord.__dataclass_fields__}) for entry in entries if entry]
 
     def revision(self, suite: Suite, checkpoint: Checkpoint, stamp: str | None = None) -> str | None:
         """The recorded revision of a checkpoint; None if it had a problem, or if its files look different now."""
@@ -152,7 +152,7 @@ def _is_texts(value: Any) -> bool:
 
 def _is_entry(value: Any) -> bool:
     """Whether a value has the form of a checkpoint's record."""
-    if not isinstance(value, dict) or not {*Seen.__dataclass_fields__, "spec", "revision"} <= value.keys():
+    if not isinstance(value, dict) or not {*CheckpointRecord.__dataclass_fields__, "spec", "revision"} <= value.keys():
         return False
     seed, step, *texts = (value[name] for name in ("seed", "step", "tensors", "matrices", "problem", "spec", "revision"))
     return isinstance(seed, int | None) and isinstance(step, int) and _is_texts(texts)
@@ -208,5 +208,5 @@ def _damaged(path: Path, reason: str) -> IsoscopeError:
     return IsoscopeError(f"{path} is damaged ({reason}); delete it and run again.")
 
 
-def _place(checkpoint: Seen | Checkpoint) -> str:
+def _place(checkpoint: CheckpointRecord | Checkpoint) -> str:
     return f"{'-' if checkpoint.seed is None else checkpoint.seed}/{checkpoint.step}"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from isoscope.core.memory import check_room
-from isoscope.models.piece import Piece
+from isoscope.models.chunk import Chunk
 
 BEGINNING = 1 << 16
 """Characters of a text that are always tokenised. Shorter texts are never cut."""
@@ -18,7 +18,7 @@ TOKENISING = 200
 """Bytes of memory per character while a text is tokenised: tokens, masks and offsets."""
 
 
-def enough_pieces(encode: Callable[[Any], list[Piece]], content: Any, needed: int | None) -> list[Piece]:
+def enough_pieces(encode: Callable[[Any], list[Chunk]], content: Any, needed: int | None) -> list[Chunk]:
     """The pieces of an item; for a long text only the first ones, with at least `needed` tokens among them.
 
     A cut may change a few tokens before it, and with some tokenizers more than a few: a stretch without spaces is one word, and its best
@@ -28,7 +28,7 @@ def enough_pieces(encode: Callable[[Any], list[Piece]], content: Any, needed: in
     if not isinstance(content, str):
         return encode(content)
     size = len(content) if needed is None else max(BEGINNING, PER_TOKEN * needed)
-    before: list[Piece] = []
+    before: list[Chunk] = []
     while size < len(content):
         pieces = encode(content[:size])
         common = _common_start(before, pieces)
@@ -41,7 +41,7 @@ def enough_pieces(encode: Callable[[Any], list[Piece]], content: Any, needed: in
     return encode(content)
 
 
-def _common_start(shorter: list[Piece], longer: list[Piece]) -> list[Piece]:
+def _common_start(shorter: list[Chunk], longer: list[Chunk]) -> list[Chunk]:
     """The first pieces of both, as far as they are equal."""
     count = 0
     for a, b in zip(shorter, longer, strict=False):
@@ -51,7 +51,7 @@ def _common_start(shorter: list[Piece], longer: list[Piece]) -> list[Piece]:
     return longer[:count]
 
 
-def _equal_special(a: Piece, b: Piece) -> bool:
+def _equal_special(a: Chunk, b: Chunk) -> bool:
     if a.special is None or b.special is None:
         return a.special is b.special
     return np.array_equal(a.special, b.special)

@@ -20,7 +20,7 @@ from isoscope.engine.plan import Costs, PlanEntry, format_plan
 from isoscope.engine.progress import Progress
 from isoscope.engine.scheduler import Job, Scheduler
 from isoscope.engine.task import Task
-from isoscope.models.reference import ModelReference, resolve, weight
+from isoscope.models.model_name import ModelReference, model_bytes, resolve_model
 from isoscope.store.run import Run
 
 SHARDS = "parts"
@@ -58,7 +58,7 @@ class PlannedModel:
     @property
     def size(self) -> float:
         """The part of its cost that is known before: weights times items."""
-        return float(weight(self.task.reference)) * (self.items or 1)
+        return float(model_bytes(self.task.reference)) * (self.items or 1)
 
     def merge_shards(self) -> None:
         """Merge the shards into the cell, and delete them once it is written."""
@@ -72,7 +72,7 @@ class PlannedModel:
     def plan_entry(self, costs: Costs) -> PlanEntry:
         """The model as an entry of a plan."""
         items = "items not counted" if self.items is None else f"{self.items:,} items"
-        weights = weight(self.task.reference)
+        weights = model_bytes(self.task.reference)
         cells = f"{len(self.shards)} shards" if self.shards else "1 cell"
         text = f"{self.task.reference.name}: {cells} of {self.task.source.name}, {items}, {human(weights)} of weights"
         if self.done:
@@ -112,13 +112,13 @@ class Measurement:
     def __init__(
         self, models: Iterable[str], data: Name | Iterable[Name], out: str | Path, options: Options, engine: Engine, column: str | None
     ) -> None:
-        references = [resolve(name, seed=options.seed) for name in models]
+        references = [resolve_model(name, seed=options.seed) for name in models]
         self.run, self.options, self.engine = Run(out), options, engine
         self.sources = Sources(list_names(data), column, [reference.name.removeprefix(UNTRAINED) for reference in references])
         engine.check_data(self.sources.specs)
         self.models = self._plan(references)
         left = [model for model in self.models if not model.done]
-        heaviest = max((weight(model.task.reference) for model in left), default=0)
+        heaviest = max((model_bytes(model.task.reference) for model in left), default=0)
         processes = engine.processes or (min(engine.shards, cores()) if engine.shards else None)
         cells = sum(model.cells for model in left)
         self.count = engine.choose_count(cells, heaviest, options, self.sources.specs, processes=processes)

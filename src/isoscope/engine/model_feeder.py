@@ -26,12 +26,13 @@ from isoscope.engine.single_pass import Batch, Pass
 from isoscope.engine.sites import Sites
 from isoscope.engine.stream import WINDOW_BATCHES, Cursor, Sequence, Stream, frequency_bins, make_batches, mark_last_parts
 from isoscope.models.blocks import Blocks
+from isoscope.models.chunk import ModelInput
 from isoscope.models.device_map import weight_of
+from isoscope.models.family import LoadedModel
 from isoscope.models.layout import BatchLayout, Rows, Slicer
-from isoscope.models.load import LoadedModel, load
+from isoscope.models.load import load_model
 from isoscope.models.model_errors import CANNOT_RUN, model_errors_as_user_errors
-from isoscope.models.piece import Fed
-from isoscope.models.reference import ModelReference
+from isoscope.models.model_name import ModelReference
 
 CALIBRATION_SEQUENCES = 64
 """Sequences from which mean queries and largest dimensions are computed."""
@@ -57,7 +58,7 @@ def _load_or_reuse(reference: ModelReference, options: Options, *, hold: bool) -
     if hold and key in _held:
         return _held[key]
     _held.clear()
-    model = load(reference, **settings)
+    model = load_model(reference, **settings)
     if hold:
         _held[key] = model
     return model
@@ -81,7 +82,7 @@ class ModelFeeder:
         self.has_maps = self.reader.unit == "images"
         self.longest = None if self.has_maps else self.reader.seq_len
         self.batch_tokens = options.batch_size * self.reader.seq_len
-        self.stream = Stream(source, self.reader.pieces, options.max_tokens, options.shard, options.max_items)
+        self.stream = Stream(source, self.reader.chunks, options.max_tokens, options.shard, options.max_items)
         self.by_sequence = self.stream.has_few_items()
         bins = frequency_bins(self.stream) if "frequency" in options.split else None
         self.slicer = Slicer(options.split, self.reader.seq_len, bins)
@@ -113,7 +114,7 @@ class ModelFeeder:
             sizes = CallSizes()
             with sizes.of_calls_in(self.model.base):
                 self._forward(fed)
-            self._largest_call = sizes.largest * self.batch_tokens // sum(piece.takes for piece in pieces)
+            self._largest_call = sizes.largest * self.batch_tokens // sum(piece.batch_cost for piece in pieces)
 
         return run
 
@@ -129,7 +130,7 @@ class ModelFeeder:
             scores = 2 * heads * self.batch_tokens * self.reader.seq_len * BYTES  # they grow with the square of the length
         return self._largest_call + scores + sum(int(table.nbytes) for table in self.tables().values())
 
-    def _forward(self, fed: Fed) -> None:
+    def _forward(self, fed: ModelInput) -> None:
         with torch.inference_mode(), model_errors_as_user_errors(self.reference, CANNOT_RUN):
             try:
                 self.model.base(**fed.arguments)
@@ -161,7 +162,7 @@ class ModelFeeder:
 
     def calibration_batches(self, first: Batch) -> Iterator[Batch]:
         """The first sequences of the whole source, whatever the shard, so that all shards remove the same part of the queries."""
-        beginning = Stream(self.source, self.reader.pieces, None, max_items=self.options.max_items)
+        beginning = Stream(self.source, self.reader.chunks, None, max_items=self.options.max_items)
         sequences = (sequence for window in beginning.windows(1, by_sequence=True) for sequence in window)
         for group in make_batches(list(islice(sequences, CALIBRATION_SEQUENCES)), self.batch_tokens, pads=self.reader.pads):
             yield self._batch(group, np.ones(len(group), dtype=bool))
@@ -194,7 +195,7 @@ class ModelFeeder:
 
     def tables(self) -> dict[Site, Tensor]:
         """The embedding tables as sites; the output table only if the checkpoint has it and it is not the input table."""
-        inner, outer = self._table(self.model.whole.get_input_embeddings), self._table(lambda: self.model.output_embedding)
+        inner, outer = self._table(self.model.with_head.get_input_embeddings), self._table(lambda: self.model.output_embedding)
         tables: dict[Site, Tensor] = {}
         if inner is not None:
             tables[Site(self._owner(inner), "input_embedding")] = weight_of(inner)
@@ -255,7 +256,7 @@ class ModelFeeder:
             "data": self.source.name,
             "fingerprint": self.source.fingerprint,
             "weights": self.reference.weights,
-            "architecture": type(self.model.whole).__name__,
+            "architecture": type(self.model.with_head).__name__,
             "documents": cursor.measured_items,
             "tokens": cursor.measured_tokens,
             "max_tokens": o.max_tokens,

@@ -21,9 +21,9 @@ from isoscope.engine.single_pass import Batch
 from isoscope.engine.sites import Sites
 from isoscope.models.autocast import autocast_off
 from isoscope.models.blocks import Blocks
+from isoscope.models.chunk import Positions
 from isoscope.models.family import Stack
 from isoscope.models.layout import BatchLayout, Rows, Slicer
-from isoscope.models.piece import Positions
 from isoscope.statistics.sample import item_hash
 
 STACK = "backbone"

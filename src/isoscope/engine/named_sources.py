@@ -8,7 +8,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.group import UNTRAINED
 from isoscope.core.source import Source
 from isoscope.engine.options import Options
-from isoscope.models.reference import ModelReference
+from isoscope.models.model_name import ModelReference
 from isoscope.sources import open_source
 
 

@@ -22,7 +22,7 @@ from isoscope.engine.options import Options
 from isoscope.engine.ray_start import first_line, start_ray
 from isoscope.engine.task import LostError, Task, out_of_memory, run_task_in_worker
 from isoscope.engine.workers import WEIGHT_COPIES
-from isoscope.models.reference import ModelReference, resolve, weight
+from isoscope.models.model_name import ModelReference, model_bytes, resolve_model
 from isoscope.store.run import Run
 
 MAX_WRITING = 2
@@ -100,7 +100,7 @@ class RayWorkers:
         if self._closed:
             outer.set_exception(CancelledError())
             return outer
-        needs = self._needs(weight(task.reference))
+        needs = self._needs(model_bytes(task.reference))
         absolute = replace(task.reference, folder=task.reference.folder.absolute())  # a node has a current folder of its own
         portable = replace(task, reference=absolute, options=replace(task.options, threads=needs.cpus))
         remote_function = self._measure.options(num_cpus=needs.cpus, num_gpus=needs.gpus, memory=needs.memory, name=task.reference.name)
@@ -155,7 +155,7 @@ def _find_on_node(reference: ModelReference) -> ModelReference:
     """The model on this node: at the same path, or from the hub in the node's own cache."""
     if reference.folder.is_dir():
         return reference
-    local = resolve(reference.spec)
+    local = resolve_model(reference.spec)
     if local.weights != reference.weights:
         raise IsoscopeError(f"{reference.spec} is another model on this node; copy it to every node, or name a revision.")
     return replace(reference, folder=local.folder)

@@ -21,7 +21,7 @@ from isoscope.engine.progress import Progress
 from isoscope.engine.results import Results
 from isoscope.engine.sweep import sweep_with_faults
 from isoscope.engine.threads import limit_threads
-from isoscope.models.reference import resolve
+from isoscope.models.model_name import resolve_model
 from isoscope.papers import papers
 from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
@@ -247,7 +247,7 @@ class PartWorker:
         there, problems = [], []
         for part in parts:  # `measure` looks all names up first and stops at one that is missing
             try:
-                resolve(part.what, seed=options.get("seed", 0))
+                resolve_model(part.what, seed=options.get("seed", 0))
                 there.append(part)
             except IsoscopeError as error:
                 problems.append(self._missing(part, error))
@@ -265,22 +265,22 @@ class PartWorker:
 
     def run_block(self, parts: list[Part]) -> list[Missing]:
         """Run the experiment of the untrained block in the paper's own setting."""
-        from isoscope.lab.block import Network, Trial, carry_out
+        from isoscope.lab.block import Network, Trial, run_experiment
 
         trial = Trial(draws=int(self._options(parts[0].experiment).get("draws", 5)))
         total = trial.draws * len(trial.norms)
         with limit_threads(self.request.options.get("threads")), self.progress.bar("block", total, "measurements") as bar:
-            carry_out(Run(self.run), Network(), trial, bar.advance)
+            run_experiment(Run(self.run), Network(), trial, bar.advance)
         return []
 
     def write_null(self, parts: list[Part]) -> list[Missing]:
         """Write the closed forms for isotropic vectors as a cell."""
-        from isoscope.lab.null import DIMENSIONS, tables
+        from isoscope.lab.null import DIMENSIONS, isotropic_tables
 
         identity = {"experiment": "isotropic", "version": 1, "n": 4096, "d": list(DIMENSIONS), "shard": [0, 1]}
         run = Run(self.run)
         if run.cell(key_of(identity)) is None:
-            run.write_cell(identity, {"model": "isotropic"}, {}, *tables(DIMENSIONS, 4096))
+            run.write_cell(identity, {"model": "isotropic"}, {}, *isotropic_tables(DIMENSIONS, 4096))
         return []
 
     def _options(self, experiment: Experiment) -> dict[str, Any]:

@@ -12,8 +12,8 @@ import numpy as np
 
 from isoscope.core.source import Source
 from isoscope.engine.long_text import enough_pieces
+from isoscope.models.chunk import Chunk
 from isoscope.models.layout import FREQUENCY_BINS
-from isoscope.models.piece import Piece
 from isoscope.statistics.sample import item_hash
 
 FEW_ITEMS = 30
@@ -21,14 +21,14 @@ FEW_ITEMS = 30
 WINDOW_BATCHES = 8
 """Batches of text that are read at a time, so that sequences of about equal length can be put together."""
 
-Encode = Callable[[Any], list[Piece]]
+Encode = Callable[[Any], list[Chunk]]
 
 
 @dataclass(frozen=True)
 class Sequence:
     """One piece of an item; `unit` is the hash of what the jackknife counts as independent."""
 
-    piece: Piece
+    piece: Chunk
     item: int
     unit: int
 
@@ -65,14 +65,14 @@ class Stream:
                     break
         return count < FEW_ITEMS
 
-    def items(self) -> Iterator[tuple[str, list[Piece]]]:
+    def items(self) -> Iterator[tuple[str, list[Chunk]]]:
         """The items of this shard from the cursor on. `max_tokens` and `max_items` cut the whole source, before it is divided."""
         i, k = self.shard
         for item in islice(self.source.items(), self.cursor.items, self.max_items):
             if self.max_tokens is not None and self.cursor.tokens >= self.max_tokens:
                 return
             in_shard = self.cursor.items % k == i
-            pieces: list[Piece] = []
+            pieces: list[Chunk] = []
             # Items of other shards are tokenised only to count their tokens towards `max_tokens`.
             if in_shard or self.max_tokens is not None:
                 needed = None if self.max_tokens is None else self.max_tokens - self.cursor.tokens
@@ -96,7 +96,7 @@ class Stream:
             for number, piece in enumerate(pieces):
                 unit = item_hash(f"{item}\0{number}") if by_sequence else hashed
                 window.append(Sequence(piece, hashed, unit))
-                held += piece.takes
+                held += piece.batch_cost
             if held >= tokens:
                 yield window
                 window, held = [], 0
@@ -113,7 +113,7 @@ def make_batches(window: list[Sequence], tokens: int, *, pads: bool) -> Iterator
     for _, group in groupby(ordered, key=lambda sequence: () if pads else sequence.piece.data.shape):
         left = list(group)
         while left:
-            count = max(1, tokens // left[0].piece.takes)
+            count = max(1, tokens // left[0].piece.batch_cost)
             yield left[:count]
             left = left[count:]
 

@@ -16,7 +16,7 @@ from isoscope.engine.cell_identity import cell_identity
 from isoscope.engine.named_sources import Sources
 from isoscope.engine.options import Options
 from isoscope.engine.progress import Progress
-from isoscope.models.reference import ModelReference
+from isoscope.models.model_name import ModelReference
 from isoscope.store.manifest import key_of
 from isoscope.store.run import Run
 

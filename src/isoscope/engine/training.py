@@ -10,7 +10,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.option_limits import MAX_SEED, check_count
 from isoscope.engine.progress import Progress
 from isoscope.engine.threads import limit_threads
-from isoscope.models.suites.asked import Asked
+from isoscope.models.suites.selection import NumberSelection
 from isoscope.sources import open_source
 from isoscope.training.recipe import checkpoint_steps, find_recipe
 
@@ -30,10 +30,10 @@ def run_training(
     **choices: Any,
 ) -> Path:
     """Train the seeds of a recipe that are not finished, and return the folder of the suite."""
-    recipe, wanted = find_recipe(name).with_(**choices), Asked.parse(seeds, "--seeds").every()
+    recipe, wanted = find_recipe(name).with_(**choices), NumberSelection.parse(seeds, "--seeds").all_numbers()
     recipe.check_room()
     check_count("seeds", max(wanted), least=0, most=MAX_SEED)
-    steps = Asked.parse(checkpoints, "--checkpoints").every() if checkpoints else checkpoint_steps(recipe.steps)
+    steps = NumberSelection.parse(checkpoints, "--checkpoints").all_numbers() if checkpoints else checkpoint_steps(recipe.steps)
     if steps[-1] > recipe.steps:
         raise IsoscopeError(f"--checkpoints asks for step {steps[-1]}, and the training ends at {recipe.steps}; raise --steps.")
     source = open_source(data, column, recipe.modality)

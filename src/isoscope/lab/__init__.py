@@ -1,1 +1,1 @@
-"""Experiments that need no data: what chance gives, and what an untrained network does."""
+"""Experiments that need no data: the isotropic null, and the untrained block."""

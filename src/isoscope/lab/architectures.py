@@ -1,4 +1,4 @@
-"""Any architecture that transformers can build from a configuration, at its own initialisation."""
+"""Untrained networks: any architecture that transformers can build from a configuration, at its own initialisation."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from torch import Tensor, nn
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning, nearest
 from isoscope.core.site import Site, stack_order
-from isoscope.lab.networks import Hidden, Seen, Sizes, Subject
-from isoscope.models.architectures import register
-from isoscope.models.attention import Attended, AttentionTap
+from isoscope.lab.networks import SeeAttention, SeeHidden, Sizes, Subject
+from isoscope.models.architectures import register_architectures
+from isoscope.models.attention_call import AttentionCall
+from isoscope.models.attention_tap import AttentionTap
 from isoscope.models.family import Stack, family_of
+from isoscope.models.model_errors import first_line
 from isoscope.models.tap import Tap, points_of
 from isoscope.store.manifest import key_of
 
@@ -27,8 +29,8 @@ RATE = 320
 """Samples of sound for one position."""
 
 
-class _EnoughError(Exception):
-    """The blocks that were asked for have run."""
+class _LastBlockReachedError(Exception):
+    """The last block that is measured has run."""
 
 
 class _TooLongError(IsoscopeError):
@@ -37,7 +39,7 @@ class _TooLongError(IsoscopeError):
 
 @dataclass(frozen=True)
 class Architecture:
-    """An architecture by its type or by a folder with config.json; weights that lie there are not read."""
+    """An architecture by its type, or by a folder with config.json, whose weights are not read."""
 
     spec: str
     depths: tuple[int, ...] = (1,)
@@ -51,7 +53,7 @@ class Architecture:
 
     @property
     def name(self) -> str:
-        """What the table calls it."""
+        """Its name in the table."""
         return f"block {Path(self.spec).resolve().name if Path(self.spec).is_dir() else self.spec}"
 
     @property
@@ -59,14 +61,14 @@ class Architecture:
         """Its configuration."""
         from transformers import CONFIG_MAPPING, AutoConfig
 
-        register()
+        register_architectures()
         if Path(self.spec).is_dir():
             if not (Path(self.spec) / "config.json").is_file():
                 raise IsoscopeError(f"{self.spec} has no config.json; --arch takes a folder with one, or the name of a type such as gpt2.")
             try:
                 return AutoConfig.from_pretrained(self.spec, local_files_only=True)
             except Exception as error:  # transformers raises types that have nothing in common
-                raise IsoscopeError(f"{self.spec}/config.json cannot be read: {str(error).splitlines()[0].rstrip('.')}.") from error
+                raise IsoscopeError(f"{self.spec}/config.json cannot be read: {first_line(error)}.") from error
         known = list(CONFIG_MAPPING.keys())
         if self.spec not in known:
             raise IsoscopeError(
@@ -76,27 +78,27 @@ class Architecture:
         return CONFIG_MAPPING[self.spec]()
 
     def identity(self) -> dict[str, Any]:
-        """What determines it."""
+        """Everything that determines it."""
         config = {key: value for key, value in self.config.to_dict().items() if not key.startswith(("_", "transformers_version"))}
         return {"architecture": self.config.model_type, "config": key_of(config), "depths": list(self.depths)}
 
-    def subject(self, sizes: Sizes) -> Subject:
-        """The network itself, without weights yet."""
-        return _Built(self, sizes)
+    def make_subject(self, sizes: Sizes) -> Subject:
+        """Make the network, without weights yet."""
+        return _TransformersNetwork(self, sizes)
 
 
-class _Built:
-    """A model of an architecture; the bias is added to what enters its first block, behind its own embeddings."""
+class _TransformersNetwork:
+    """A model of an architecture. The bias is added to the input of its first block, after its own embeddings."""
 
     def __init__(self, architecture: Architecture, sizes: Sizes) -> None:
         self.architecture, self.sizes = architecture, sizes
         self.width = 0
-        self._sharp = True  # whether its attention can be followed
+        self._follows_attention = True  # False if the tap cannot follow this architecture
         self._model: nn.Module = nn.Identity()
         self._inputs = torch.empty(0)
 
     def draw(self, seed: int) -> None:
-        """Weights and inputs of this seed."""
+        """Draw weights and inputs with this seed."""
         from transformers import AutoModel
 
         config = self.architecture.config
@@ -107,24 +109,24 @@ class _Built:
                 torch.manual_seed(seed)
                 model = AutoModel.from_config(config).eval()
         except Exception as error:  # a configuration may be refused in as many ways as there are architectures
-            raise IsoscopeError(f"{self.architecture.spec} cannot be built: {str(error).splitlines()[0].rstrip('.')}.") from error
+            raise IsoscopeError(f"{self.architecture.spec} cannot be built: {first_line(error)}.") from error
         try:
             stacks = family_of(config).stacks(model)
-        except IsoscopeError:
+        except IsoscopeError:  # no family: take the largest repeated structure of the whole model
             stacks = {"encoder": Stack(model)}
         self._name = min(stacks, key=stack_order)
         self._stack = stacks[self._name]
         self._model = model.get_encoder() if getattr(config, "is_encoder_decoder", False) else model
-        self._inputs = self._drawn(config, torch.Generator().manual_seed(seed))
-        self._learn()
+        self._inputs = self._draw_inputs(config, torch.Generator().manual_seed(seed))
+        self._learn_width()
 
-    def _drawn(self, config: Any, generator: torch.Generator) -> Tensor:
-        """Words drawn uniformly, or noise where the model reads images or sound."""
+    def _draw_inputs(self, config: Any, generator: torch.Generator) -> Tensor:
+        """Words drawn uniformly, or noise for a model that reads images or sound."""
         s, kind = self.sizes, getattr(self._model, "main_input_name", "input_ids")
         if kind == "input_ids":
             longest = getattr(config, "max_position_embeddings", None) or s.length
             if s.length > longest:
-                raise IsoscopeError(f"{self.architecture.spec} takes at most {longest} positions; say --length {longest} or less.")
+                raise IsoscopeError(f"{self.architecture.spec} takes at most {longest} positions; use --length {longest} or less.")
             return torch.randint(config.get_text_config().vocab_size, (s.batch, s.length), generator=generator)
         if kind == "pixel_values":
             size = config.image_size if isinstance(getattr(config, "image_size", 224), int) else 224
@@ -135,46 +137,51 @@ class _Built:
             f"{self.architecture.spec} reads {kind}, which cannot be drawn; --arch takes models of text, images and raw sound."
         )
 
-    def _learn(self) -> None:
-        """How wide what enters the first block is."""
+    def _learn_width(self) -> None:
+        """Run one input to learn the width of the first block's input, and whether attention can be followed."""
 
-        def first(layer: int, x: Tensor) -> None:
+        def note_width(layer: int, x: Tensor) -> None:
             if layer == 0:
                 self.width = x.shape[-1]
 
         try:
-            self.run(self._inputs[:1], torch.zeros(()), 1, first, lambda call: None)
+            self.run(self._inputs[:1], torch.zeros(()), 1, note_width, lambda call: None)
         except _TooLongError:
             raise
         except IsoscopeError as error:
-            self._sharp = False
+            self._follows_attention = False
             warnings.warn(f"{str(error).rstrip('.')}: only cosines and norms are measured.", IsoscopeWarning, stacklevel=2)
-            self.run(self._inputs[:1], torch.zeros(()), 1, first, lambda call: None)
+            self.run(self._inputs[:1], torch.zeros(()), 1, note_width, lambda call: None)
 
     def inputs(self) -> Iterator[Tensor]:
-        """What the model reads."""
+        """The inputs of this draw."""
         yield from self._inputs.split(AT_ONCE)
 
-    def run(self, inputs: Tensor, bias: Tensor, depth: int, hidden: Hidden, seen: Seen) -> None:
-        """As `Subject.run`; what comes behind the last block that is asked for does not run."""
+    def run(self, inputs: Tensor, bias: Tensor, depth: int, see_hidden: SeeHidden, see_attention: SeeAttention) -> None:
+        """As `Subject.run`; the model stops after the last block that is measured."""
 
         def receive(site: Site, state: Tensor) -> None:
             if site.kind == "hidden":
-                hidden(site.layer or 0, points_of(state))
+                see_hidden(site.layer or 0, points_of(state))
                 if site.layer == depth:
-                    raise _EnoughError
+                    raise _LastBlockReachedError
 
-        def attended(call: Attended) -> None:
+        def receive_attention(call: AttentionCall) -> None:
             if call.site.kind == "attention":
-                seen(call)
+                see_attention(call)
 
+        # The bias hook runs before the tap's own, which was attached later: the tap sees the input with the bias.
         tap = Tap({self._name: self._stack}, receive)
         tap.begin()
-        handle = tap.stacks[self._name][0][1].register_forward_pre_hook(tap.guard.wrap(_adding(bias)), with_kwargs=True)
+        handle = tap.stacks[self._name][0][1].register_forward_pre_hook(tap.guard.wrap(_bias_hook(bias)), with_kwargs=True)
         try:
-            with torch.inference_mode(), tap.attached(), AttentionTap(tap.running, attended) if self._sharp else contextlib.nullcontext():
+            with (
+                torch.inference_mode(),
+                tap.attached(),
+                AttentionTap(tap.running, receive_attention) if self._follows_attention else contextlib.nullcontext(),
+            ):
                 self._forward(inputs)
-        except _EnoughError:
+        except _LastBlockReachedError:
             pass
         finally:
             handle.remove()
@@ -183,12 +190,12 @@ class _Built:
         try:
             self._model(inputs)
         except IndexError as error:
-            said = f"{self.architecture.spec} takes fewer than {self.sizes.length} positions; choose a smaller --length."
-            raise _TooLongError(said) from error
+            message = f"{self.architecture.spec} takes fewer than {self.sizes.length} positions; choose a smaller --length."
+            raise _TooLongError(message) from error
 
 
-def _adding(bias: Tensor) -> Callable[..., Any]:
-    """A hook that adds the bias to the state that a block is given, at its first call only."""
+def _bias_hook(bias: Tensor) -> Callable[..., Any]:
+    """A hook that adds the bias to the input of a block, at its first call only."""
     calls = iter(range(1 << 30))
 
     def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Untrained networks with every choice open: one plain block, as often as wanted, or any architecture that transformers can build."""
+"""Untrained networks: stacks of plain blocks with every choice open."""
 
 # mypy: allow-subclassing-any
 from __future__ import annotations
@@ -15,23 +15,23 @@ from torch.nn import functional
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.option_limits import check_count
 from isoscope.core.site import Site
-from isoscope.models.attention import Attended
+from isoscope.models.attention_call import AttentionCall
 
 INITS = ("bert", "words-positions-types", "torch")
 NORMS = {"post": "post-LN", "pre": "pre-LN", "rms": "pre-RMSNorm"}
 VARIANTS = ("full", "attention-only", "mlp-only", "uniform-attention", "no-residual", "no-norm")
-"""What is left out of a block; two may be joined by a plus (attention-only+no-residual)."""
-APART = ({"attention-only", "mlp-only"}, {"uniform-attention", "mlp-only"})
-"""What cannot be joined."""
+"""Parts that are left out of a block; two may be joined by a plus (attention-only+no-residual)."""
+EXCLUSIVE = ({"attention-only", "mlp-only"}, {"uniform-attention", "mlp-only"})
+"""Variants that cannot be joined."""
 STACK = "block"
 
-Hidden = Callable[[int, Tensor], None]
-Seen = Callable[[Attended], None]
+SeeHidden = Callable[[int, Tensor], None]
+SeeAttention = Callable[[AttentionCall], None]
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large a network and its input are. The defaults are BERT-base and 16 sequences of 512."""
+    """The sizes of a network and its input. The defaults are BERT-base and 16 sequences of 512."""
 
     d: int = 768
     heads: int = 12
@@ -53,24 +53,24 @@ class Sizes:
 
 
 class Subject(Protocol):
-    """What the experiment is done on."""
+    """A network on which the experiment is run."""
 
     def draw(self, seed: int) -> None:
-        """New weights and new inputs."""
+        """Draw new weights and new inputs."""
 
     @property
     def width(self) -> int:
-        """The dimension of what enters the first block."""
+        """The dimension of the states that enter the first block."""
 
     def inputs(self) -> Iterator[Tensor]:
         """The inputs of this draw, a few sequences at a time."""
 
-    def run(self, inputs: Tensor, bias: Tensor, depth: int, hidden: Hidden, seen: Seen) -> None:
-        """Add the bias to what enters the first block and run `depth` blocks; `hidden(0, x)` is what enters, `hidden(L, x)` what leaves."""
+    def run(self, inputs: Tensor, bias: Tensor, depth: int, see_hidden: SeeHidden, see_attention: SeeAttention) -> None:
+        """Run `depth` blocks with the bias added to the input of the first; `see_hidden(0, x)` gets this input, `(L, x)` each output."""
 
 
 class Block(nn.Module):
-    """Self-attention and an MLP with GELU, around each a residual path and a norm; every part can be left out.
+    """Self-attention and an MLP with GELU, each with a residual path and a norm; every part can be left out.
 
     post-LN: norm(x + part(x)), as BERT. pre-LN and pre-RMSNorm: x + part(norm(x)).
     """
@@ -82,41 +82,41 @@ class Block(nn.Module):
             if "uniform-attention" not in variant:
                 self.query, self.key = nn.Linear(d, d), nn.Linear(d, d)
             self.value, self.out = nn.Linear(d, d), nn.Linear(d, d)
-            self.around_attention = self._norm(d, eps)
+            self.around_attention = self._make_norm(d, eps)
         if "attention-only" not in variant:
             self.up, self.down = nn.Linear(d, inner), nn.Linear(inner, d)
-            self.around_mlp = self._norm(d, eps)
+            self.around_mlp = self._make_norm(d, eps)
 
-    def _norm(self, d: int, eps: float) -> nn.Module:
+    def _make_norm(self, d: int, eps: float) -> nn.Module:
         if "no-norm" in self.variant:
             return nn.Identity()
         return nn.RMSNorm(d, eps=eps, elementwise_affine=False) if self.norm == "rms" else nn.LayerNorm(d, eps=eps)
 
-    def forward(self, x: Tensor, seen: Callable[[Tensor, Tensor], None] | None = None) -> Tensor:
-        """x (b, t, d); `seen` gets queries and keys (b, h, t, e)."""
+    def forward(self, x: Tensor, see_attention: Callable[[Tensor, Tensor], None] | None = None) -> Tensor:
+        """x (b, t, d); `see_attention` gets queries and keys (b, h, t, e)."""
         if "mlp-only" not in self.variant:
-            x = self._around(x, lambda y: self._attend(y, seen), self.around_attention)
+            x = self._with_residual(x, lambda y: self._attend(y, see_attention), self.around_attention)
         if "attention-only" not in self.variant:
-            x = self._around(x, lambda y: self.down(functional.gelu(self.up(y))), self.around_mlp)
+            x = self._with_residual(x, lambda y: self.down(functional.gelu(self.up(y))), self.around_mlp)
         return x
 
-    def _around(self, x: Tensor, part: Callable[[Tensor], Tensor], norm: nn.Module) -> Tensor:
+    def _with_residual(self, x: Tensor, part: Callable[[Tensor], Tensor], norm: nn.Module) -> Tensor:
         y = part(x if self.norm == "post" else norm(x))
         if "no-residual" not in self.variant:
             y = y + x
         return norm(y) if self.norm == "post" else y
 
-    def _attend(self, x: Tensor, seen: Callable[[Tensor, Tensor], None] | None) -> Tensor:
+    def _attend(self, x: Tensor, see_attention: Callable[[Tensor, Tensor], None] | None) -> Tensor:
         if "uniform-attention" in self.variant:
             return self.out(self.value(x).mean(1, keepdim=True)).expand_as(x)
         query, key, value = (part(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (self.query, self.key, self.value))
-        if seen is not None:
-            seen(query, key)
+        if see_attention is not None:
+            see_attention(query, key)
         return self.out(functional.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2))
 
 
 def parse_variant(text: str) -> frozenset[str]:
-    """A variant's words; `full` leaves nothing out.
+    """The parts that a variant leaves out; `full` leaves out nothing.
 
     >>> sorted(parse_variant("attention-only+no-residual")), parse_variant("full")
     (['attention-only', 'no-residual'], frozenset())
@@ -125,13 +125,13 @@ def parse_variant(text: str) -> frozenset[str]:
     for word in words:
         if word not in VARIANTS:
             raise IsoscopeError(f"--variant takes {', '.join(VARIANTS)}; got {word!r}{nearest(word, list(VARIANTS)) or '.'}")
-    for pair in APART:
+    for pair in EXCLUSIVE:
         if pair <= set(words):
             raise IsoscopeError(f"{' and '.join(sorted(pair))} cannot be joined: nothing would be left; choose one.")
     return frozenset(words) - {"full"}
 
 
-class Plain:
+class PlainNetwork:
     """An embedding table and a stack of `Block`s.
 
     `bert`: words only; the table and all weights N(0, σ²), biases 0, ε = 1e-12.
@@ -140,7 +140,7 @@ class Plain:
     """
 
     AT_ONCE = 2048
-    """Positions that run together: what they need stays small, and most of it in the cache."""
+    """Positions that run together: few enough for most of their memory to stay in the cache."""
 
     def __init__(self, sizes: Sizes, init: str, norm: str, variant: str, depth: int) -> None:
         self.sizes, self.init, self.norm, self.variant, self.depth = sizes, init, norm, parse_variant(variant), depth
@@ -150,11 +150,11 @@ class Plain:
 
     @property
     def width(self) -> int:
-        """d."""
+        """The dimension d."""
         return self.sizes.d
 
     def draw(self, seed: int) -> None:
-        """Blocks and embeddings of this seed; the embeddings and the words are the same for every kind of network."""
+        """Draw blocks and embeddings with this seed; embeddings and words are the same for every kind of network."""
         s = self.sizes
         generator = torch.Generator().manual_seed(seed)
         table = torch.randn(s.vocabulary, s.d, generator=generator).mul_(s.sigma)
@@ -164,6 +164,7 @@ class Plain:
             x += torch.randn(s.length, s.d, generator=generator).mul_(s.sigma) + torch.randn(s.d, generator=generator).mul_(s.sigma)
             x = functional.layer_norm(x, (s.d,), eps=self.eps)
         self.points = x
+        # torch draws the weights of linear layers from its global generator, which is put back afterwards.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             options: dict[str, Any] = {"norm": self.norm, "variant": self.variant, "eps": self.eps}
@@ -180,16 +181,16 @@ class Plain:
         """Embeddings (b, t, d)."""
         yield from self.points.split(max(1, self.AT_ONCE // self.sizes.length))
 
-    def run(self, inputs: Tensor, bias: Tensor, depth: int, hidden: Hidden, seen: Seen) -> None:
+    def run(self, inputs: Tensor, bias: Tensor, depth: int, see_hidden: SeeHidden, see_attention: SeeAttention) -> None:
         """As `Subject.run`."""
         x = inputs + bias
-        hidden(0, x)
+        see_hidden(0, x)
         for layer, block in enumerate(self.blocks[:depth], 1):
-            x = block(x, lambda query, key, at=layer: seen(attended(at, query, key)))
-            hidden(layer, x)
+            x = block(x, lambda query, key, at=layer: see_attention(_plain_call(at, query, key)))
+            see_hidden(layer, x)
 
 
-def attended(layer: int, query: Tensor, key: Tensor) -> Attended:
-    """A call of plain attention over all positions."""
+def _plain_call(layer: int, query: Tensor, key: Tensor) -> AttentionCall:
+    """A call of attention over all positions, without mask or bias."""
     scale = query.shape[-1] ** -0.5
-    return Attended(Site(STACK, "attention", layer), query, key, scale, None, None, None, query, key)
+    return AttentionCall(Site(STACK, "attention", layer), query, key, scale, None, None, None, query, key)

@@ -1,4 +1,4 @@
-"""What isotropic points give: closed forms of every level that a number is held against, and the same by simulation."""
+"""The isotropic null: the value of each number for isotropic points, in closed form and by simulation."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from isoscope.statistics.spectrum import isotropic_spectra
 
 DIMENSIONS = (16, 64, 128, 256, 512, 768, 1024, 2048, 4096, 8192)
 TRACY_WIDOM = -1.2065336
-"""The mean of the law of order 1."""
+"""The mean of the Tracy–Widom law of order 1."""
 BLOCK = 1 << 20
 """Numbers drawn at a time."""
 WORK = 1e8
-"""Of a spectrum of k eigenvalues at most this over k² are drawn, and eight at least."""
+"""At most this over k² spectra of k eigenvalues are drawn, and at least eight."""
 NEIGHBOURS = 4096
-"""TwoNN's level is drawn for at most so many points."""
+"""The largest number of points for which TwoNN's level is simulated."""
 ERRORS = 4
-"""A form agrees with simulation within so many standard errors: a table holds up to a hundred, and of them one in 370 would miss three."""
+"""A form agrees with simulation within this many standard errors. A table holds up to a hundred forms; one in 370 would miss three."""
 
 
 def pair_density(c: Floats, d: int) -> Floats:
@@ -52,15 +52,15 @@ def average_quantile(d: int, n: int, q: float = 1 - LEVEL) -> float:
     return float((chdtri(d, 1 - q) / d - 1) / (n - 1))
 
 
-def edges(d: int, n: int) -> tuple[float, float]:
-    """Between which the eigenvalues lie that are not zero, in the limit: (1 ∓ √(d/n))² (Marchenko and Pastur 1967)."""
+def spectrum_edges(d: int, n: int) -> tuple[float, float]:
+    """The edges between which the nonzero eigenvalues lie, in the limit: (1 ∓ √(d/n))² (Marchenko and Pastur 1967)."""
     return (1 - (d / n) ** 0.5) ** 2, (1 + (d / n) ** 0.5) ** 2
 
 
-def outermost(d: int, n: int) -> tuple[float, float]:
-    """The means of the smallest eigenvalue that is not zero and of the largest, of a centred cloud: somewhat inside the edges.
+def extreme_eigenvalues(d: int, n: int) -> tuple[float, float]:
+    """The means of the smallest nonzero and of the largest eigenvalue of a centred cloud, which lie somewhat inside the edges.
 
-    First order in the width of the Tracy–Widom law (Johnstone 2001; Ma 2012). NaN for the smallest where d is near n and the edge at zero.
+    First order in the width of the Tracy–Widom law (Johnstone 2001; Ma 2012). The smallest is NaN if d is near n, so that the edge is at 0.
     """
     roots = np.array([(n - 1.5) ** 0.5, (d - 0.5) ** 0.5])
     inner, outer = _widths(d, n)
@@ -75,19 +75,19 @@ def _widths(d: int, n: int) -> tuple[float, float]:
     return float(inner), float((1 / a + 1 / b) ** (1 / 3) / (a + b))
 
 
-def isoscore(d: int, n: int) -> float:
-    """IsoScore: (n − 2)/(n + d), from the first two moments of the spectrum; PR is about d/(1 + d/n)."""
+def isotropic_isoscore(d: int, n: int) -> float:
+    """IsoScore of isotropic points: (n − 2)/(n + d), from the first two moments of the spectrum; PR is about d/(1 + d/n)."""
     return (n - 2) / (n + d)
 
 
-def rectified(d: int) -> float:
+def rectified_cosine(d: int) -> float:
     """The mean cosine of two vectors of independent rectified normals: 1/π, and a little more in few dimensions."""
     return float((1 + 3 / (4 * d)) / np.pi)
 
 
 @dataclass(frozen=True)
 class Form:
-    """A level in closed form; `slack` is the part of itself by which it is only an approximation."""
+    """A level in closed form; `slack` is its relative error as an approximation."""
 
     title: str
     value: Callable[[int, int], float]
@@ -99,20 +99,20 @@ FORMS: dict[str, Form] = {
     "pair_sd": Form("one pair, sd", lambda d, n: d**-0.5),
     "average_sd": Form("average, sd", average_sd),
     "average_95": Form("average, 95 %", average_quantile, lambda d, n: 1 / n),
-    "lower_edge": Form("lower edge", lambda d, n: edges(d, n)[0]),
-    "upper_edge": Form("upper edge", lambda d, n: edges(d, n)[1]),
-    "smallest": Form("smallest eigenvalue", lambda d, n: outermost(d, n)[0], lambda d, n: 2 * _widths(d, n)[0] ** 2),
-    "largest": Form("largest eigenvalue", lambda d, n: outermost(d, n)[1], lambda d, n: 2 * _widths(d, n)[1] ** 2),
-    "top_share": Form("top share, edge", lambda d, n: min(edges(d, n)[1] / d, 1.0)),
-    "isoscore": Form("IsoScore", isoscore, lambda d, n: 2 / (n * d)),
-    "rectified": Form("ReLU", lambda d, n: rectified(d), lambda d, n: 2 / d**2),
+    "lower_edge": Form("lower edge", lambda d, n: spectrum_edges(d, n)[0]),
+    "upper_edge": Form("upper edge", lambda d, n: spectrum_edges(d, n)[1]),
+    "smallest": Form("smallest eigenvalue", lambda d, n: extreme_eigenvalues(d, n)[0], lambda d, n: 2 * _widths(d, n)[0] ** 2),
+    "largest": Form("largest eigenvalue", lambda d, n: extreme_eigenvalues(d, n)[1], lambda d, n: 2 * _widths(d, n)[1] ** 2),
+    "top_share": Form("top share, edge", lambda d, n: min(spectrum_edges(d, n)[1] / d, 1.0)),
+    "isoscore": Form("IsoScore", isotropic_isoscore, lambda d, n: 2 / (n * d)),
+    "rectified": Form("ReLU", lambda d, n: rectified_cosine(d), lambda d, n: 2 / d**2),
 }
-"""By name. The edges are limits: simulation speaks of the eigenvalues at this n and d."""
+"""By name. The edges are limits; only the extreme eigenvalues at this n and d are simulated."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What simulation gave, and its standard error."""
+    """A simulated value and its standard error."""
 
     value: float
     error: float
@@ -127,58 +127,58 @@ def closed_forms(d: int, n: int) -> dict[str, float]:
     return {name: form.value(d, n) for name, form in FORMS.items()}
 
 
-def simulated(d: int, n: int, draws: int, seed: int = 0) -> dict[str, Estimate]:
-    """The forms by simulation: `draws` pairs, `draws` clouds of n points, and as many spectra as a few seconds allow."""
+def simulate_forms(d: int, n: int, draws: int, seed: int = 0) -> dict[str, Estimate]:
+    """Simulate the forms: `draws` pairs, `draws` clouds of n points, and as many spectra as a few seconds allow."""
     rng = np.random.default_rng([seed, d, n])
-    plain, positive = (np.concatenate(parts) for parts in zip(*_pairs(rng, d, draws), strict=True))
-    averages = _averages(rng, d, n, draws)
-    few = min(n - 1, d)
-    spectra = isotropic_spectra(n - 1, d, int(max(8, min(draws, WORK // few**2))), seed)
+    plain, positive = (np.concatenate(parts) for parts in zip(*_draw_pairs(rng, d, draws), strict=True))
+    averages = _draw_averages(rng, d, n, draws)
+    k = min(n - 1, d)
+    spectra = isotropic_spectra(n - 1, d, int(max(8, min(draws, WORK // k**2))), seed)
     scores = (spectra.sum(1) ** 2 / (spectra**2).sum(1) - 1) / (d - 1)
-    found = {
-        "pair_95": _quantile(plain),
-        "pair_sd": _deviation(plain),
-        "average_sd": _deviation(averages),
-        "average_95": _quantile(averages),
-        "largest": _mean(spectra[:, 0]),
-        "isoscore": _mean(scores),
-        "rectified": _mean(positive),
+    estimates = {
+        "pair_95": _quantile_estimate(plain),
+        "pair_sd": _sd_estimate(plain),
+        "average_sd": _sd_estimate(averages),
+        "average_95": _quantile_estimate(averages),
+        "largest": _mean_estimate(spectra[:, 0]),
+        "isoscore": _mean_estimate(scores),
+        "rectified": _mean_estimate(positive),
     }
-    return found | ({} if np.isnan(outermost(d, n)[0]) else {"smallest": _mean(spectra[:, -1])})
+    return estimates | ({} if np.isnan(extreme_eigenvalues(d, n)[0]) else {"smallest": _mean_estimate(spectra[:, -1])})
 
 
-def simulated_heads(d: int, heads: int, draws: int, seed: int = 0) -> tuple[Estimate, float]:
+def simulate_heads(d: int, heads: int, draws: int, seed: int = 0) -> tuple[Estimate, float]:
     """How often any of `heads` pairs exceeds `head_threshold`, and how often it should: 1 − (1 − 0.05/heads)^heads."""
     rng = np.random.default_rng([seed, d, heads])
-    cosines = np.concatenate([plain for plain, _ in _pairs(rng, d, draws * heads)]).reshape(draws, heads)
+    cosines = np.concatenate([plain for plain, _ in _draw_pairs(rng, d, draws * heads)]).reshape(draws, heads)
     expected = 1 - (1 - LEVEL / heads) ** heads
-    over = (np.abs(cosines).max(1) > head_threshold(d, heads)).mean()
-    return Estimate(float(over), (expected * (1 - expected) / draws) ** 0.5), expected
+    exceeding = (np.abs(cosines).max(1) > head_threshold(d, heads)).mean()
+    return Estimate(float(exceeding), (expected * (1 - expected) / draws) ** 0.5), expected
 
 
-def two_nn(d: int, n: int, draws: int = 4, seed: int = 0) -> Estimate:
-    """What TwoNN (maximum likelihood) makes of n isotropic Gaussian points: far below d where d is high. n is at most 4,096."""
+def simulate_two_nn(d: int, n: int, draws: int = 4, seed: int = 0) -> Estimate:
+    """Simulate TwoNN (maximum likelihood) for n isotropic Gaussian points: far below d if d is high. n is at most 4,096."""
     rng = np.random.default_rng([seed, d, n])
     clouds = (rng.standard_normal((n, d), dtype=np.float32) for _ in range(draws))
-    return _mean(np.array([mle(neighbours(points, 2).distances).value for points in clouds]))
+    return _mean_estimate(np.array([mle(neighbours(points, 2).distances).value for points in clouds]))
 
 
-def tables(dimensions: Iterable[int], n: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Both tables as figures take them, kind `isotropic`: the forms, and the densities as series, whose `weight` is d."""
-    here = {"model": "isotropic", "kind": "isotropic", "policy": "all"}
+def isotropic_tables(dimensions: Iterable[int], n: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Both tables as figures take them, of kind `isotropic`: the forms, and the densities as series whose `weight` is d."""
+    columns = {"model": "isotropic", "kind": "isotropic", "policy": "all"}
     rows: list[dict[str, object]] = []
     points: list[dict[str, object]] = []
     for d in dimensions:
-        rows += [here | {"metric": name, "value": value, "n": n, "d": d} for name, value in closed_forms(d, n).items()]
+        rows += [columns | {"metric": name, "value": value, "n": n, "d": d} for name, value in closed_forms(d, n).items()]
         c = np.linspace(-1, 1, 161) * min(4.5 * d**-0.5, 0.999)
         points += [
-            here | {"name": "cosine_density", "x": x, "y": y, "weight": d}
+            columns | {"name": "cosine_density", "x": x, "y": y, "weight": d}
             for x, y in zip(c.tolist(), pair_density(c, d).tolist(), strict=True)
         ]
     return tidy(rows, TABLE_COLUMNS), tidy(points, SERIES_COLUMNS)
 
 
-def _pairs(rng: np.random.Generator, d: int, count: int) -> Iterator[tuple[Floats, Floats]]:
+def _draw_pairs(rng: np.random.Generator, d: int, count: int) -> Iterator[tuple[Floats, Floats]]:
     """Cosines of pairs of Gaussian vectors, and of the same vectors rectified, by blocks; a rectified vector of zeros has none."""
     for start in range(0, count, max(1, BLOCK // d)):
         x, y = rng.standard_normal((2, min(count - start, max(1, BLOCK // d)), d))
@@ -190,7 +190,7 @@ def _cosines(x: Floats, y: Floats) -> Floats:
     return np.asarray(np.einsum("ij,ij->i", x, y)[lengths > 0] / lengths[lengths > 0])
 
 
-def _averages(rng: np.random.Generator, d: int, n: int, draws: int) -> Floats:
+def _draw_averages(rng: np.random.Generator, d: int, n: int, draws: int) -> Floats:
     """Mean cosines of clouds of n isotropic points, without their points: only the length of Σu matters.
 
     The next direction makes a random angle with the sum so far, so ‖Σ + u‖² = ‖Σ‖² + 1 + 2‖Σ‖c, with c that of a Gaussian vector.
@@ -204,18 +204,18 @@ def _averages(rng: np.random.Generator, d: int, n: int, draws: int) -> Floats:
     return np.asarray((squared - n) / (n * (n - 1)))
 
 
-def _mean(values: Floats) -> Estimate:
+def _mean_estimate(values: Floats) -> Estimate:
     return Estimate(float(values.mean()), float(values.std(ddof=1)) / len(values) ** 0.5)
 
 
-def _deviation(values: Floats) -> Estimate:
+def _sd_estimate(values: Floats) -> Estimate:
     """The standard deviation, whose own error depends on the fourth moment."""
     sd = float(values.std(ddof=1))
     fourth = float(((values - values.mean()) ** 4).mean()) / sd**4
     return Estimate(sd, sd * (max(fourth - 1, 0.0) / 4 / len(values)) ** 0.5)
 
 
-def _quantile(values: Floats, q: float = 1 - LEVEL) -> Estimate:
+def _quantile_estimate(values: Floats, q: float = 1 - LEVEL) -> Estimate:
     """A quantile; one standard error is how far it moves when q does by √(q(1−q)/draws)."""
     step = (q * (1 - q) / len(values)) ** 0.5
     low, value, high = np.quantile(values, [q - step, q, min(q + step, 1.0)])

@@ -1,1 +1,1 @@
-"""Models: what a name means, how it loads, where it is tapped."""
+"""Models: what a name refers to, how it is loaded, where it is tapped."""

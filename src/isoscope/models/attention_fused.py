@@ -1,7 +1,9 @@
-"""One pass over a block of scores in place of ten, compiled by numba; importing this file needs it.
+"""One pass over a block of scores instead of ten, compiled by numba. Importing this file needs numba.
 
-Rows are reduced one by one in the first-level cache. `attention_rows` does the same with torch where numba is not installed, or where the
-open positions of a row are not in one piece.
+Rows are reduced one by one in the first-level cache. `attention_rows` does the same with torch if numba is not installed, or if the open
+positions of a row have gaps.
+
+exp(x) is written out as 2ᵏ · exp(rest), with the polynomial of Cephes' expf, so that the loop becomes vector instructions.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import numpy as np
 from numba import njit
 
 SMALLEST = np.float32(-80.0)
-"""An exponential smaller than this one's is taken for it: it adds nothing, and numbers too small to be normal are slow."""
+"""Smaller exponents are raised to this one: they add nothing, and arithmetic with numbers too small to be normal is slow."""
 _LOG2E, _HALF, _ZERO, _ONE = np.float32(1.44269504), np.float32(0.5), np.float32(0.0), np.float32(1.0)
 _LN2, _LN2_REST = np.float32(0.693359375), np.float32(-2.12194440e-4)
 _BIAS, _MANTISSA = np.int32(127), np.int32(23)
@@ -18,18 +20,18 @@ C6, C5, C4, C3, C2 = (np.float32(c) for c in (1.9875691500e-4, 1.3981999507e-3, 
 
 
 def _split(row: np.ndarray, high: np.float32, rest: np.ndarray, bits: np.ndarray) -> None:
-    """x − high as k·ln 2 + rest, and the bits of 2ᵏ. ln 2 comes in two parts, so that no digit is lost."""
+    """Split x − high into k·ln 2 + rest, and write the bits of 2ᵏ. ln 2 is subtracted in two parts, so that no digit is lost."""
     for j in range(len(row)):
         x = row[j] - high
         x = x if x > SMALLEST else SMALLEST
-        k = np.int32(x * _LOG2E - _HALF)  # x is not above 0, so that cutting rounds
+        k = np.int32(x * _LOG2E - _HALF)  # x is at most 0, so truncation rounds to the nearest
         whole = np.float32(k)
         rest[j] = (x - whole * _LN2) - whole * _LN2_REST
         bits[j] = (k + _BIAS) << _MANTISSA
 
 
 def _extremes(row: np.ndarray, lows: np.ndarray, highs: np.ndarray, squares: np.ndarray) -> tuple[np.float32, np.float32, np.float32]:
-    """The smallest and the largest of a row, and Σx²: eight parts of the row side by side, which the compiler turns into vectors."""
+    """The smallest and the largest of a row, and Σx². Eight parts of the row side by side become vector instructions."""
     n = len(row)
     w = n // 8
     low, high, total = row[0], row[0], _ZERO
@@ -49,25 +51,26 @@ def _extremes(row: np.ndarray, lows: np.ndarray, highs: np.ndarray, squares: np.
     return low, high, total
 
 
+# Full fastmath would reorder the two subtractions of ln 2 and lose the digits that they keep.
 _split_compiled = njit(fastmath={"contract"}, nogil=True, error_model="numpy", cache=True)(_split)
 _extremes_compiled = njit(fastmath=True, nogil=True, error_model="numpy", cache=True)(_extremes)
 
 
-def _fused(s: np.ndarray, start: np.ndarray, stop: np.ndarray, centred: bool, values: np.ndarray, received: np.ndarray) -> None:
+def _reduce_rows(s: np.ndarray, start: np.ndarray, stop: np.ndarray, centred: bool, values: np.ndarray, received: np.ndarray) -> None:
     """Reduce each row between its start and its stop.
 
     Args:
         s: (m, n) scores; about their mean, in the end.
         start: (m,) where the open positions of a row begin.
-        stop: (m,) where they end; a row with none is left alone.
+        stop: (m,) where they end; a row with none is skipped.
         centred: whether rows have mean zero already.
-        values: (8, m) as `attention_rows` numbers them; the mean is added.
-        received: (n,) the probabilities are added.
+        values: (8, m) in the order of `attention_rows`; the mean is added to the offset.
+        received: (n,) the probabilities on each key are added.
     """
     m, n = s.shape
     e, bits = np.empty(n, np.float32), np.empty(n, np.int32)
     lows, highs, squares = np.empty(n // 8 + 1, np.float32), np.empty(n // 8 + 1, np.float32), np.empty(n // 8 + 1, np.float32)
-    scale = bits.view(np.float32)
+    scale = bits.view(np.float32)  # the same memory: the bits of 2ᵏ read as a number
     for i in range(m):
         left, right = start[i], stop[i]
         size = right - left
@@ -82,10 +85,12 @@ def _fused(s: np.ndarray, start: np.ndarray, stop: np.ndarray, centred: bool, va
             for j in range(size):
                 row[j] -= mean
             values[0, i] += mean
+        # With the largest score subtracted, every exponential is at most 1 and their sum at least 1: nothing overflows.
         low, high, square = _extremes_compiled(row, lows, highs, squares)
         _split_compiled(row, high, e, bits)
         total, dot = _ZERO, _ZERO
         for j in range(size):
+            # exp(r) for |r| ≤ ln 2 / 2, times the 2ᵏ whose bits lie in `scale`.
             r = e[j]
             p = ((((C6 * r + C5) * r + C4) * r + C3) * r + C2) * r + _HALF
             p = (p * r * r + r + _ONE) * scale[j]
@@ -93,11 +98,11 @@ def _fused(s: np.ndarray, start: np.ndarray, stop: np.ndarray, centred: bool, va
             total += p
             dot += p * (row[j] - high)
         weight = _ONE / total
-        own = received[left:right]
+        row_received = received[left:right]
         for j in range(size):
-            own[j] += e[j] * weight
+            row_received[j] += e[j] * weight
         values[1, i], values[2, i], values[3, i], values[4, i] = square, low, high, high
         values[5, i], values[6, i], values[7, i] = total, dot, e[0] if left == 0 else _ZERO
 
 
-fused = njit(fastmath=True, nogil=True, error_model="numpy", cache=True)(_fused)
+reduce_rows = njit(fastmath=True, nogil=True, error_model="numpy", cache=True)(_reduce_rows)

@@ -1,4 +1,4 @@
-"""Measuring without autocast, which would round states and products to a shorter type without a trace in the numbers."""
+"""Measuring without autocast, which would round states and products to a shorter type without a trace in the results."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "xla", "privateuseone")
 
 
 def autocast_dtypes() -> dict[str, str]:
-    """The type that autocast computes in at this moment, per type of device on which it is on."""
+    """The type in which autocast computes now, per type of device on which it is on."""
     return {device: str(torch.get_autocast_dtype(device)).removeprefix("torch.") for device in DEVICES if torch.is_autocast_enabled(device)}
 
 
 @contextlib.contextmanager
 def autocast_off() -> Iterator[None]:
-    """Autocast is off on every device within this context.
+    """Turn autocast off on every device within this context.
 
     A context nested in the caller's own neither reads nor clears the cache of cast weights, which belongs to the caller's forward pass.
     """

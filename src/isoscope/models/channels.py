@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.models.hook_guard import HookGuard
-from isoscope.models.torch_functions import TRANSPOSITIONS, Role, floats, role_of
+from isoscope.models.torch_functions import TRANSPOSITIONS, Role, float_tensors, role_of
 
 READ_LAST = frozenset(["linear", "layer_norm", "rms_norm", "multi_head_attention_forward"])
 """Functions whose features are the last axis."""
@@ -126,7 +126,7 @@ class ChannelTrace(TorchFunctionMode):
         role, name = role_of(func)
         if role is Role.SKIP:
             return
-        given, made = list(floats((*args, *kwargs.values()))), list(floats((output,)))
+        given, made = list(float_tensors((*args, *kwargs.values()))), list(float_tensors((output,)))
         if not given or not made:
             return
         self._mark(name, args, kwargs, given)

@@ -1,4 +1,4 @@
-"""Models larger than one device: their layers spread over devices, memory and disk by accelerate."""
+"""Models larger than one device: accelerate spreads their layers over devices, memory and disk."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from isoscope.core.extras import import_optional
 MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 
 
-def spread_over(text: str) -> dict[str, Any]:
-    """What `from_pretrained` takes: a name that accelerate knows, or an object in JSON that says where each module lies.
+def device_map_options(text: str) -> dict[str, Any]:
+    """The options of `from_pretrained` for a map: a name that accelerate knows, or a JSON object with the device of each module.
 
-    >>> spread_over('{"model.embed_tokens": 0, "model.layers": "cpu"}')["device_map"]
+    >>> device_map_options('{"model.embed_tokens": 0, "model.layers": "cpu"}')["device_map"]
     {'model.embed_tokens': 0, 'model.layers': 'cpu'}
     """
     import_optional("accelerate", "--device-map")
@@ -27,27 +27,28 @@ def spread_over(text: str) -> dict[str, Any]:
             raise IsoscopeError(
                 f"--device-map takes {', '.join(MAPS)} or an object in JSON; got {text!r}{nearest(text, list(MAPS)) or '.'}"
             )
-        return {"device_map": text, "offload_folder": _offload()}
+        return {"device_map": text, "offload_folder": _make_offload_folder()}
     try:
-        found = parse_json(text)
+        devices = parse_json(text)
     except ValueError as error:
         raise IsoscopeError(f"--device-map is not an object in JSON ({error}).") from error
-    return {"device_map": found, **({"offload_folder": _offload()} if "disk" in found.values() else {})}
+    return {"device_map": devices, **({"offload_folder": _make_offload_folder()} if "disk" in devices.values() else {})}
 
 
-def _offload() -> str:
-    """A folder for what neither devices nor memory have room for; it goes with the process' other temporary files."""
+def _make_offload_folder() -> str:
+    """Make a folder for layers that fit neither on devices nor in memory; it goes with the process' other temporary files."""
     return tempfile.mkdtemp(prefix="isoscope-offload-")
 
 
-def entrance(model: Any) -> torch.device:
-    """Where the input of a model that was spread belongs."""
+def input_device(model: Any) -> torch.device:
+    """The device on which a spread model expects its input."""
+    # accelerate lists modules in the order of the model, so the first device is that of the embeddings.
     places = [place for place in getattr(model, "hf_device_map", {}).values() if place != "disk"]
     return torch.device(places[0] if places else "cpu")
 
 
 def weight_of(module: Any) -> Tensor:
-    """A module's weight, also where it lies on the disk until it is needed."""
+    """A module's weight, even if accelerate keeps it on disk until it is needed."""
     weight: Tensor = module.weight
-    kept = getattr(getattr(module, "_hf_hook", None), "weights_map", None)
-    return kept["weight"] if weight.is_meta and kept is not None else weight
+    on_disk = getattr(getattr(module, "_hf_hook", None), "weights_map", None)
+    return on_disk["weight"] if weight.is_meta and on_disk is not None else weight

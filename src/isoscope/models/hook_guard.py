@@ -32,6 +32,7 @@ class HookGuard:
             try:
                 return hook(*args, **kwargs)
             except Exception as error:
+                # The first error is the cause; hooks that run while the pass unwinds may fail because of it.
                 self._error = self._error or error
                 raise ForwardPassStopped from error
 

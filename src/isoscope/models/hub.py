@@ -1,4 +1,4 @@
-"""A model on the Hugging Face hub: fetched by the hub's own client into its own cache, weights checked against what the hub declares."""
+"""Models on the Hugging Face hub: the hub's own client fetches them into its own cache, and weights are checked against declared hashes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from isoscope.models.formats.sentence_transformers import transformer_path
 from isoscope.models.formats.weights import weight_files
 
 SMALL = ("*.json", "*.txt", "*.model", "*.tiktoken", "*.jinja", "*.py")
-"""What lies beside the weights and determines what the model computes: configuration, tokenizer, code."""
+"""Files next to the weights that determine what the model computes: configuration, tokenizer, code."""
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -36,7 +36,7 @@ class HubName:
 
     @classmethod
     def parse(cls, text: str) -> HubName:
-        """Take a name apart; whether the hub could have it is for the hub's client to say."""
+        """Split a name into its parts. The hub's client decides whether the hub can have it."""
         rest, _, file = text.partition("::")
         repository, _, revision = rest.partition("@")
         return cls(repository, revision or None, file or None)
@@ -45,81 +45,83 @@ class HubName:
         return self.repository + (f"@{self.revision}" if self.revision else "") + (f"::{self.file}" if self.file else "")
 
 
-def download(name: HubName, *, untrained: bool) -> Path:
-    """The folder of a model in the hub's cache, called by its commit; what is missing there is fetched.
+def download_model(name: HubName, *, untrained: bool) -> Path:
+    """Fetch a model and return its folder in the hub's cache, whose name is the commit. Files that are there already are not fetched again.
 
-    Only files at the root are taken, and those of the Transformer's folder where the model is a chain of sentence-transformers
-    modules. `untrained` takes no weights where config.json says what the model is.
+    Only files at the root are taken, and those of the Transformer's folder if the model is a chain of sentence-transformers modules.
+    `untrained` fetches no weights if there is a config.json.
     """
-    with explained(name):
-        folder = _fetch(name, name.revision, list(SMALL), "*/*")
+    with hub_errors_as_user_errors(name, OSError):  # a cache that cannot be read or written
+        # The small files come first: modules.json says which folder holds the weights, config.json whether any are needed.
+        folder = _fetch_files(name, name.revision, list(SMALL), "*/*")
         inside = transformer_path(folder)
         if inside:
-            _fetch(name, folder.name, [f"{inside}/{pattern}" for pattern in SMALL], f"{inside}/*/*")
+            _fetch_files(name, folder.name, [f"{inside}/{pattern}" for pattern in SMALL], f"{inside}/*/*")
         if name.file or not untrained or not (folder / inside / "config.json").is_file():
             _fetch_weights(name, folder, inside)
     return folder
 
 
 def client_settings() -> dict[str, Any]:
-    """What the environment says now; the client itself looks once, when it is imported. Unset is left to the client."""
+    """The client's settings from the environment as it is now; the client itself reads it once, on import. None means its default."""
     home, cache = os.environ.get("HF_HOME"), os.environ.get("HF_HUB_CACHE")
     cache = cache or (os.path.join(home, "hub") if home else None)
     return {
         "endpoint": os.environ.get("HF_ENDPOINT") or None,
         "cache_dir": os.path.expandvars(os.path.expanduser(cache)) if cache else None,
-        "local_files_only": offline(),
+        "local_files_only": is_offline(),
     }
 
 
-def offline() -> bool:
-    """Whether the environment forbids to ask the hub."""
-    said = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("TRANSFORMERS_OFFLINE") or ""
-    return said.upper() in ("1", "ON", "YES", "TRUE")
+def is_offline() -> bool:
+    """Whether the environment forbids asking the hub."""
+    setting = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("TRANSFORMERS_OFFLINE") or ""
+    return setting.upper() in ("1", "ON", "YES", "TRUE")
 
 
-def _fetch(name: HubName, revision: str | None, wanted: list[str], unwanted: str | None = None) -> Path:
+def _fetch_files(name: HubName, revision: str | None, patterns: list[str], ignored: str | None = None) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
     from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
 
-    class Bars(tqdm):  # the client shows one of its bars where nobody is looking
+    class Bars(tqdm):  # the client would show one of its bars even if standard error is not a terminal
         def __init__(self, *args: Any, **options: Any) -> None:
             super().__init__(*args, **options | {"disable": options.get("disable") or not sys.stderr.isatty()})  # type: ignore[no-untyped-call]
 
-    selection: dict[str, Any] = {"allow_patterns": wanted, "ignore_patterns": unwanted}
-    try:
-        return Path(snapshot_download(name.repository, revision=revision, tqdm_class=Bars, **selection, **client_settings()))
-    except LocalEntryNotFoundError as error:
-        # Out of reach, and the cache holds a part: enough or not, that is seen when it is read.
-        if partial := getattr(error, "snapshot_path", None):
-            return Path(partial)
-        raise
+    selection: dict[str, Any] = {"allow_patterns": patterns, "ignore_patterns": ignored}
+    with hub_errors_as_user_errors(name):
+        try:
+            return Path(snapshot_download(name.repository, revision=revision, tqdm_class=Bars, **selection, **client_settings()))
+        except LocalEntryNotFoundError as error:
+            # The hub is out of reach and the cache holds a part. Whether that is enough shows when the files are read.
+            if partial := getattr(error, "snapshot_path", None):
+                return Path(partial)
+            raise
 
 
 def _fetch_weights(name: HubName, folder: Path, inside: str) -> None:
-    """Choose the weights among the files of a commit, fetch them, and check what was not checked before."""
+    """Choose the weights among the files of a commit, fetch them, and check those that were not checked before."""
     place = folder / inside
     try:
-        declared = _declared(name, folder.name)
-    except Exception:  # the client's errors have no class in common; what is in the cache will do, without a check
+        declared = _declared_hashes(name, folder.name)
+    except IsoscopeError:  # the hub cannot be asked: weights that are in the cache already are used without a check
         with contextlib.suppress(IsoscopeError):
-            if _weights(name, place, [path.name for path in place.iterdir()]):
+            if _choose_weights(name, place, [path.name for path in place.iterdir()]):
                 return
         raise
     parent = f"{inside}/" if inside else ""
     names = [path.removeprefix(parent) for path in declared if path.startswith(parent) and "/" not in path.removeprefix(parent)]
-    chosen = [parent + file for file in _weights(name, place, names)]
+    chosen = [parent + file for file in _choose_weights(name, place, names)]
     if chosen:
-        _fetch(name, folder.name, chosen)
-    elif found := sorted(file for file in names if file.endswith(".gguf")):
-        raise IsoscopeError(f"{name} has its weights as GGUF only; name the file, as in {name}::{found[0]}.")
+        _fetch_files(name, folder.name, chosen)
+    elif ggufs := sorted(file for file in names if file.endswith(".gguf")):
+        raise IsoscopeError(f"{name} has its weights as GGUF only; name the file, as in {name}::{ggufs[0]}.")
     for file in chosen:
         if sha256 := declared[file]:
-            _check(name, folder, file, sha256)
+            _check_hash(name, folder, file, sha256)
 
 
-def _weights(name: HubName, place: Path, names: list[str]) -> list[str]:
+def _choose_weights(name: HubName, place: Path, names: list[str]) -> list[str]:
     if name.file is None:
         return weight_files(str(name), names, lambda index: read_text(place / index), lone=(".pt",))
     if name.file not in names:
@@ -127,39 +129,44 @@ def _weights(name: HubName, place: Path, names: list[str]) -> list[str]:
     return [name.file]
 
 
-def _declared(name: HubName, commit: str) -> dict[str, str | None]:
-    """The files of a commit, each with the SHA-256 that the hub declares; it does so for large files, as weights are."""
+def _declared_hashes(name: HubName, commit: str) -> dict[str, str | None]:
+    """The files of a commit with the SHA-256 that the hub declares. It declares one for large files, such as weights."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import OfflineModeIsEnabled
 
-    if offline():
-        raise OfflineModeIsEnabled
-    info = HfApi(endpoint=client_settings()["endpoint"]).model_info(name.repository, revision=commit, files_metadata=True)
+    with hub_errors_as_user_errors(name):
+        if is_offline():
+            raise OfflineModeIsEnabled
+        info = HfApi(endpoint=client_settings()["endpoint"]).model_info(name.repository, revision=commit, files_metadata=True)
     return {file.rfilename: file.lfs.sha256 if file.lfs else None for file in info.siblings or []}
 
 
-def _check(name: HubName, folder: Path, file: str, declared: str) -> None:
-    """Compare a file with its declared SHA-256, once for each download; a file that differs is deleted."""
+def _check_hash(name: HubName, folder: Path, file: str, declared: str) -> None:
+    """Compare a file with its declared SHA-256, and delete it if they differ.
+
+    A file in `checked/`, next to the cache's own folders, remembers size and time of a file that passed: hashing tens of gigabytes again
+    for every run would take minutes.
+    """
     path = folder / file
-    seen = path.stat()
-    mark, sign = folder.parent.parent / "checked" / declared, f"{seen.st_size} {seen.st_mtime_ns}"
-    if mark.is_file() and mark.read_text("utf-8") == sign:
+    status = path.stat()
+    mark, stamp = folder.parent.parent / "checked" / declared, f"{status.st_size} {status.st_mtime_ns}"
+    if mark.is_file() and mark.read_text("utf-8") == stamp:
         return
     with path.open("rb") as opened:
-        found = hashlib.file_digest(opened, "sha256").hexdigest()
-    if found != declared:
-        _delete(path)
+        actual = hashlib.file_digest(opened, "sha256").hexdigest()
+    if actual != declared:
+        _delete_blob(path)
         raise IsoscopeError(
-            f"{file} of {name} arrived with the SHA-256 {found[:12]}…, but the hub declares {declared[:12]}…; "
+            f"{file} of {name} arrived with the SHA-256 {actual[:12]}…, but the hub declares {declared[:12]}…; "
             "it was deleted from the cache, so run the command again to download it anew."
         )
-    with contextlib.suppress(OSError):  # a cache that is only read is checked each time
+    with contextlib.suppress(OSError):  # a read-only cache is checked each time
         mark.parent.mkdir(exist_ok=True)
-        mark.write_text(sign, "utf-8")
+        mark.write_text(stamp, "utf-8")
 
 
-def _delete(path: Path) -> None:
-    """A file of the cache and the blob that it points to."""
+def _delete_blob(path: Path) -> None:
+    """Delete a file of the cache and the blob that it points to."""
     while path.is_symlink():
         target = path.parent / path.readlink()
         path.unlink()
@@ -168,46 +175,61 @@ def _delete(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def explained(name: HubName) -> Iterator[None]:
-    """Turn what the hub's client raises into one sentence about this name."""
+def hub_errors_as_user_errors(name: HubName, kind: type[Exception] = Exception) -> Iterator[None]:
+    """Turn an exception of the hub's client into one sentence about this name.
+
+    HTTP, operating system and validation errors have no class in common, so only calls into the client belong inside. Code of ours may be
+    inside if `kind` is narrower.
+    """
     try:
         yield
     except IsoscopeError:
         raise
-    except Exception as error:  # HTTP, operating system and validation errors have no class in common
-        raise IsoscopeError(_sentence(name, error)) from error
+    except kind as error:
+        raise IsoscopeError(_describe_error(name, error)) from error
 
 
-def _sentence(name: HubName, error: Exception) -> str:
-    """What the client raised, as one sentence; it often wraps the reason in an error of its own."""
-    from huggingface_hub import errors
-
-    chain: list[BaseException] = [error]
+def error_chain(error: BaseException) -> list[BaseException]:
+    """An error, the error it was raised from, and so on."""
+    chain = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
         chain.append(cause)
-    for one in chain:
-        if isinstance(one, errors.HFValidationError):
+    return chain
+
+
+def is_network_failure(error: BaseException) -> bool:
+    """Whether an error of httpx says that the hub cannot be reached. The client may carry httpx under another name, so only names count."""
+    return any(kind.__name__ == "TransportError" for kind in type(error).__mro__)
+
+
+def _describe_error(name: HubName, error: Exception) -> str:
+    """An exception of the client as one sentence. The client often wraps the reason in an error of its own."""
+    from huggingface_hub import errors
+
+    # The outermost error comes first: the client's own classes say more than the HTTP and system errors they wrap.
+    for cause in error_chain(error):
+        if isinstance(cause, errors.HFValidationError):
             return f"There is no folder {name}, and it is not a hub id (org/name or org/name@revision)."
-        if isinstance(one, errors.OfflineModeIsEnabled):
-            return _not_cached(name)
-        if isinstance(one, errors.HfHubHTTPError):
-            return _refusal(name, one)
-        if isinstance(one, OSError) and one.errno in NO_ROOM:
-            place = f"the hub's cache {cache_folder()} ({one.strerror})"
+        if isinstance(cause, errors.OfflineModeIsEnabled):
+            return _describe_missing(name)
+        if isinstance(cause, errors.HfHubHTTPError):
+            return _describe_refusal(name, cause)
+        if isinstance(cause, OSError) and cause.errno in NO_ROOM:
+            place = f"the hub's cache {cache_folder()} ({cause.strerror})"
             return f"There is no room for {name} in {place}; make room, or set HF_HOME to another disk."
-        if isinstance(one, OSError) and one.errno and not isinstance(one, ConnectionError | TimeoutError):
-            return f"The hub's cache {cache_folder()} cannot be written ({one.strerror}); set HF_HOME to a folder of yours."
-        if any(kind.__name__ == "TransportError" for kind in type(one).__mro__):  # of httpx, under whatever name the client has it
+        if isinstance(cause, OSError) and cause.errno and not isinstance(cause, ConnectionError | TimeoutError):
+            return f"The hub's cache {cache_folder()} cannot be written ({cause.strerror}); set HF_HOME to a folder of yours."
+        if is_network_failure(cause):
             return (
                 f"{name} is not a folder here, and the hub cannot be reached to look for it ({_endpoint()}); check the path, the network "
                 "or HF_ENDPOINT, or put the model's folder on this machine."
             )
-    if offline():
-        return _not_cached(name)
+    if is_offline():  # the client may report only that a file is not in its cache
+        return _describe_missing(name)
     return f"The hub does not give {name}: {(str(error).strip() or type(error).__name__).splitlines()[0].rstrip('.')}."
 
 
-def _refusal(name: HubName, error: Any) -> str:
+def _describe_refusal(name: HubName, error: Any) -> str:
     from huggingface_hub import errors
 
     status = int(error.response.status_code)
@@ -225,14 +247,13 @@ def _refusal(name: HubName, error: Any) -> str:
     return f"The hub does not give {name}: {reasons.get(status, later)}."
 
 
-def _not_cached(name: HubName) -> str:
-    return (
-        f"{name} is not whole in the hub's cache {cache_folder()}, and HF_HUB_OFFLINE forbids to fetch it; run once with HF_HUB_OFFLINE=0."
-    )
+def _describe_missing(name: HubName) -> str:
+    place = f"the hub's cache {cache_folder()}"
+    return f"{name} is not complete in {place}, and HF_HUB_OFFLINE forbids fetching it; run once with HF_HUB_OFFLINE=0."
 
 
 def cache_folder() -> str:
-    """Where the hub's client keeps what it downloads."""
+    """The folder in which the hub's client keeps its downloads."""
     from huggingface_hub import constants
 
     return str(client_settings()["cache_dir"] or constants.HF_HUB_CACHE)

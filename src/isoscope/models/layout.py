@@ -14,7 +14,7 @@ import numpy as np
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.core.token_slices import BODY, FIRST, SPECIAL
-from isoscope.models.piece import Positions
+from isoscope.models.chunk import Positions
 from isoscope.statistics.groups import GROUPS
 from isoscope.statistics.sample import mix, point_hashes
 

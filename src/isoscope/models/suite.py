@@ -1,4 +1,4 @@
-"""A suite: the checkpoints of one training, by seed and step, wherever they are."""
+"""A suite: the checkpoints of one training by seed and step, in a folder, under a pattern of paths, or on the hub."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from pathlib import Path
 
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.names import expand_home
-from isoscope.models.suites.asked import Asked
-from isoscope.models.suites.folder import members_in, members_of, name_of
-from isoscope.models.suites.names import Member, Pattern
+from isoscope.models.suites.checkpoint_names import Member, Pattern
+from isoscope.models.suites.folder_suite import find_members, match_paths, pattern_name
+from isoscope.models.suites.selection import NumberSelection
 
 EMBEDDED = "embedded"
+Place = tuple[int | None, int]
+"""Seed and step."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One checkpoint; `spec` is what `resolve` takes, `seed` is missing where the training is the only one."""
+    """One checkpoint. `spec` is the name that `resolve_model` takes; `seed` is None if the training is the only one."""
 
     spec: str
     step: int
@@ -27,27 +29,27 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Suite:
-    """Checkpoints in the order of seed and step, and (seed, step) of those that were asked for and are not there."""
+    """Checkpoints in the order of seed and step, and the (seed, step) of those that were asked for and do not exist."""
 
     name: str
     checkpoints: tuple[Checkpoint, ...]
-    absent: tuple[tuple[int | None, int], ...] = ()
+    absent: tuple[Place, ...] = ()
 
-    def at(self, seed: int | None, step: int) -> str:
-        """A place of the suite in words.
+    def describe_checkpoint(self, seed: int | None, step: int) -> str:
+        """A seed and a step of the suite in words.
 
-        >>> Suite("bert", ()).at(1, 20)
+        >>> Suite("bert", ()).describe_checkpoint(1, 20)
         'bert, seed 1, step 20'
         """
-        return f"{self.of(seed)}, step {step}"
+        return f"{self.describe_seed(seed)}, step {step}"
 
-    def of(self, seed: int | None) -> str:
+    def describe_seed(self, seed: int | None) -> str:
         """A seed of the suite in words."""
         return self.name if seed is None else f"{self.name}, seed {seed}"
 
 
 def open_suites(specs: list[str], steps: str | None = None, seeds: str | None = None) -> list[Suite]:
-    """Several suites; `embedded` is all that come with isoscope. No two may be called the same."""
+    """Open several suites; `embedded` stands for all that come with isoscope. No two may have the same name."""
     words = [word for spec in specs for word in (_embedded_names() if spec == EMBEDDED else [spec])]
     if not words:
         raise IsoscopeError(
@@ -55,11 +57,11 @@ def open_suites(specs: list[str], steps: str | None = None, seeds: str | None = 
             if not specs
             else "No suite comes with this copy of isoscope; name a folder of checkpoints, or a pattern with {step}."
         )
-    found = [open_suite(word, steps, seeds) for word in words]
-    twice = [name for name, count in Counter(suite.name for suite in found).items() if count > 1]
-    if twice:
-        raise IsoscopeError(f"Two suites are called {twice[0]}; sweep each into a run of its own with --out.")
-    return found
+    suites = [open_suite(word, steps, seeds) for word in words]
+    repeated = [name for name, count in Counter(suite.name for suite in suites).items() if count > 1]
+    if repeated:
+        raise IsoscopeError(f"Two suites are called {repeated[0]}; sweep each into a run of its own with --out.")
+    return suites
 
 
 def open_suite(spec: str, steps: str | None = None, seeds: str | None = None) -> Suite:
@@ -68,99 +70,109 @@ def open_suite(spec: str, steps: str | None = None, seeds: str | None = None) ->
     Args:
         spec: a folder of checkpoints, a pattern of paths, hub repositories or hub revisions with `{step}` and perhaps `{seed}`, or
             `embedded:NAME`.
-        steps: which steps, as they stand in the names: `0,20,40-200:20`; by default all that a folder or the hub lists.
+        steps: which steps, as they are written in the names: `0,20,40-200:20`; by default all that a folder or the hub lists.
         seeds: which seeds, likewise.
     """
-    asked_steps = Asked.parse(steps, "--steps") if steps is not None else None
-    asked_seeds = Asked.parse(seeds, "--seeds") if seeds is not None else None
-    name, members = _found(spec, asked_steps, asked_seeds)
-    if asked_seeds is not None and all(member.seed is None for member in members):
-        raise IsoscopeError(f"{spec} has no seeds to choose from; leave --seeds out, or put {{seed}} into the pattern.")
-    chosen = [m for m in members if (asked_steps is None or m.number in asked_steps) and (asked_seeds is None or m.seed in asked_seeds)]
+    chosen_steps = NumberSelection.parse(steps, "--steps") if steps is not None else None
+    chosen_seeds = NumberSelection.parse(seeds, "--seeds") if seeds is not None else None
+    name, members = _find_members(spec, chosen_steps, chosen_seeds)
+    if chosen_seeds is not None and all(member.seed is None for member in members):
+        raise _no_seeds(spec)
+    chosen = [m for m in members if (chosen_steps is None or m.number in chosen_steps) and (chosen_seeds is None or m.seed in chosen_seeds)]
     if not chosen:
-        there = ", ".join(str(number) for number in sorted({member.number for member in members})[:8])
-        raise IsoscopeError(f"{spec} has none of the checkpoints that --steps and --seeds ask for; it has the steps {there}.")
-    _once(spec, chosen)
-    checkpoints = sorted((Checkpoint(m.spec, m.step, m.seed) for m in chosen), key=lambda one: _order((one.seed, one.step)))
-    return Suite(name, tuple(checkpoints), _absent(members, chosen, asked_steps, asked_seeds))
+        existing = ", ".join(str(number) for number in sorted({member.number for member in members})[:8])
+        raise IsoscopeError(f"{spec} has none of the checkpoints that --steps and --seeds ask for; it has the steps {existing}.")
+    _refuse_repeated_steps(spec, chosen)
+    checkpoints = [Checkpoint(member.spec, member.step, member.seed) for member in chosen]
+    checkpoints.sort(key=lambda checkpoint: _order((checkpoint.seed, checkpoint.step)))
+    return Suite(name, tuple(checkpoints), _absent_places(members, chosen, chosen_steps, chosen_seeds))
 
 
-def _found(spec: str, steps: Asked | None, seeds: Asked | None) -> tuple[str, list[Member]]:
-    """The suite's name and every checkpoint that is there, or that the hub may have."""
+def _find_members(spec: str, steps: NumberSelection | None, seeds: NumberSelection | None) -> tuple[str, list[Member]]:
+    """The suite's name and every checkpoint that exists, or that the hub may have."""
     if spec.partition(":")[0] == EMBEDDED:
-        return _in_folder(_embedded(spec.partition(":")[2]))
+        return _members_in_folder(_embedded_folder(spec.partition(":")[2]))
     path = expand_home(spec)
     if path.is_dir():
-        return _in_folder(path)
+        return _members_in_folder(path)
     if "{" not in spec:
         raise IsoscopeError(
             f"{spec} is neither a folder of checkpoints nor a pattern with {{step}}, as EleutherAI/pythia-70m@step{{step}} is."
         )
     pattern = Pattern(spec)
-    if local := members_of(pattern):
-        return name_of(pattern), local
+    if local := match_paths(pattern):
+        return pattern_name(pattern), local
     if spec.startswith((".", "/", "~")):
         raise IsoscopeError(f"There is no folder or file that {spec} stands for.")
-    if steps is None or pattern.open or (pattern.seeded and seeds is None):
-        from isoscope.models.suites.hub import listed
+    if steps is None or pattern.has_wildcard or (pattern.has_seeds and seeds is None):
+        from isoscope.models.suites.hub_suite import list_checkpoints
 
-        return pattern.name, listed(pattern, seeds.every() if seeds is not None else None)
-    if seeds is not None and not pattern.seeded:
-        raise IsoscopeError(f"{spec} has no seeds to choose from; leave --seeds out, or put {{seed}} into the pattern.")
-    every = seeds.every() if seeds is not None else [None]
-    return pattern.name, [pattern.filled(number, seed) for seed in every for number in steps.every()]
+        return pattern.name, list_checkpoints(pattern, seeds.all_numbers() if seeds is not None else None)
+    if seeds is not None and not pattern.has_seeds:
+        raise _no_seeds(spec)
+    # Steps and seeds are all given: the hub need not be asked what it lists.
+    every_seed = seeds.all_numbers() if seeds is not None else [None]
+    return pattern.name, [pattern.fill(number, seed) for seed in every_seed for number in steps.all_numbers()]
 
 
-def _in_folder(folder: Path) -> tuple[str, list[Member]]:
-    found = list(members_in(folder))
-    if not found:
+def _no_seeds(spec: str) -> IsoscopeError:
+    return IsoscopeError(f"{spec} has no seeds to choose from; leave --seeds out, or put {{seed}} into the pattern.")
+
+
+def _members_in_folder(folder: Path) -> tuple[str, list[Member]]:
+    members = list(find_members(folder))
+    if not members:
         raise IsoscopeError(
             f"{folder} holds no checkpoints: folders such as checkpoint-500, step-500 or seed-0/step-500, or files such as step_500.pt "
-            "or epoch=1-step=500.ckpt beside config.json."
+            "or epoch=1-step=500.ckpt next to config.json."
         )
-    return folder.resolve().name, found
+    return folder.resolve().name, members
 
 
-def _absent(members: list[Member], chosen: list[Member], steps: Asked | None, seeds: Asked | None) -> tuple[tuple[int | None, int], ...]:
-    """What was named one by one and is not there: steps of the seeds that are there, and seeds that are not."""
-    there = {(member.seed, member.number) for member in chosen}
+def _absent_places(
+    members: list[Member], chosen: list[Member], steps: NumberSelection | None, seeds: NumberSelection | None
+) -> tuple[Place, ...]:
+    """Places that were named one by one and do not exist: steps of the seeds that exist, and seeds that do not."""
+    existing = {(member.seed, member.number) for member in chosen}
+    existing_seeds = {seed for seed, _ in existing}
+    # `step_{step}k` is written in thousands. Absent places are reported in steps, like those that exist.
     times = 1000 if any(member.step > member.number for member in members) else 1
-    asked = steps.numbers if steps is not None else ()
-    found: set[tuple[int | None, int]] = {(seed, number) for seed, _ in there for number in asked if (seed, number) not in there}
-    lost = [seed for seed in (seeds.numbers if seeds is not None else ()) if seed not in {seed for seed, _ in there}]
-    found |= {(seed, number) for seed in lost for _, number in there}
-    return tuple(sorted(((seed, number * times) for seed, number in found), key=_order))
+    named_steps, named_seeds = (() if selection is None else selection.numbers for selection in (steps, seeds))
+    absent: set[Place] = {(seed, number) for seed in existing_seeds for number in named_steps if (seed, number) not in existing}
+    absent |= {(seed, number) for seed in named_seeds if seed not in existing_seeds for _, number in existing}
+    return tuple(sorted(((seed, number * times) for seed, number in absent), key=_order))
 
 
-def _order(place: tuple[int | None, int]) -> tuple[int, int]:
+def _order(place: Place) -> tuple[int, int]:
     return -1 if place[0] is None else place[0], place[1]
 
 
-def _once(spec: str, members: list[Member]) -> None:
-    seen: dict[tuple[int | None, int], str] = {}
+def _refuse_repeated_steps(spec: str, members: list[Member]) -> None:
+    first: dict[Place, str] = {}
     for member in members:
-        other = seen.setdefault((member.seed, member.step), member.spec)
+        other = first.setdefault((member.seed, member.step), member.spec)
         if other != member.spec:
             raise IsoscopeError(
                 f"{other} and {member.spec} are both step {member.step} of {spec}; keep one, or name a folder that holds one."
             )
 
 
-def _suites() -> Path:
+def _embedded_suites() -> Path:
     return Path(str(files("isoscope"))) / "training" / "suites"
 
 
 def _embedded_names() -> list[str]:
     """The suites that come with isoscope."""
-    return [f"{EMBEDDED}:{path.name}" for path in sorted(_suites().glob("*")) if path.is_dir() and not path.name.startswith(("_", "."))]
+    folders = (path for path in sorted(_embedded_suites().glob("*")) if path.is_dir() and not path.name.startswith(("_", ".")))
+    return [f"{EMBEDDED}:{path.name}" for path in folders]
 
 
-def _embedded(name: str) -> Path:
+def _embedded_folder(name: str) -> Path:
     known = [word.partition(":")[2] for word in _embedded_names()]
     if name in known:
-        return _suites() / name
+        return _embedded_suites() / name
     if not known:
         raise IsoscopeError("No suite comes with this copy of isoscope; name a folder of checkpoints, or a pattern with {step}.")
     if not name and len(known) == 1:
-        return _suites() / known[0]
+        return _embedded_suites() / known[0]
     raise IsoscopeError(f"There is no embedded suite {name!r}{nearest(name, known) or '; there are ' + ', '.join(known) + '.'}")

@@ -1,4 +1,8 @@
-"""How much longer a tokenizer's own rules may make a text, told from the rules before any text is given to them."""
+"""How much longer a tokenizer's own rules may make a text, computed from the rules before they are applied to any text.
+
+A tokenizer.json is a program: ten replacements of "a" by "aa" make every "a" 1,024 times as long, and a hundred of them exhaust memory at
+the first text. An upper bound of the growth of each rule, multiplied over all rules, tells such files from real ones.
+"""
 
 from __future__ import annotations
 
@@ -13,34 +17,34 @@ from typing import Any
 
 from isoscope.core.bounded import read_json
 from isoscope.core.errors import IsoscopeError
-from isoscope.models.reference import ModelReference
+from isoscope.models.model_name import ModelReference
 
-MOST_GROWTH = 128
-"""Times its length that a text may have after the rules. Those of T5 and its kin may reach 50, in theory: 33 bytes for one character, and
-a mark for two spaces."""
+MAX_GROWTH = 128
+"""How many times its length a text may have after all rules. The rules of T5 and its kin may reach 50, in theory: 33 bytes for one
+character, and a mark for two spaces."""
 FORMS = {"NFD": 3.0, "NFC": 3.0, "NFKD": 11.0, "NFKC": 11.0, "BertNormalizer": 8.0, "Lowercase": 1.5, "ByteLevel": 2.0}
 """How much longer Unicode's own rules make the worst character, in bytes of UTF-8."""
-DEEPEST = 64
-"""Rules within rules."""
+MAX_DEPTH = 64
+"""Levels of sequences within sequences."""
 NESTED_CLASS = re.compile(r"\[[^\]]*\[|&&")
-"""Classes of characters within classes, which Python reads in another way than the library."""
+"""Character classes within classes, which Python reads differently from the library."""
 
 
 def check_tokenizer_files(reference: ModelReference) -> None:
-    """Refuse a `tokenizer.json` whose rules would multiply a text. This comes before it is loaded: loading applies them to its tokens."""
+    """Refuse a `tokenizer.json` whose rules would multiply a text. Check it before loading it: loading applies the rules to its tokens."""
     if reference.gguf or reference.whisper:
         return
     for path in sorted(reference.folder.glob("tokenizer*.json")):
         try:
-            found = read_json(path)
+            settings = read_json(path)
         except (OSError, ValueError) as error:
             raise IsoscopeError(f"{reference.spec} cannot be loaded: {path.name} cannot be read ({error}).") from error
-        if isinstance(found, dict):
-            _refuse_growth(path.name, reference, *(found.get(name) for name in ("normalizer", "pre_tokenizer", "post_processor")))
+        if isinstance(settings, dict):
+            _refuse_growth(path.name, reference, *(settings.get(name) for name in ("normalizer", "pre_tokenizer", "post_processor")))
 
 
 def check_tokenizer(tokenizer: Any, reference: ModelReference) -> None:
-    """The same for rules that were made from other files, such as a SentencePiece model."""
+    """Refuse a tokenizer whose rules would multiply a text, if they come from other files, such as a SentencePiece model."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:
         parts = (getattr(backend, name, None) for name in ("normalizer", "pre_tokenizer", "post_processor"))
@@ -48,10 +52,10 @@ def check_tokenizer(tokenizer: Any, reference: ModelReference) -> None:
 
 
 def _refuse_growth(where: str, reference: ModelReference, normalizer: Any, pre_tokenizer: Any, post_processor: Any) -> None:
-    grown = normalizer_growth(normalizer) * pre_tokenizer_growth(pre_tokenizer) * template_growth(post_processor)
-    if grown > MOST_GROWTH:
+    growth = normalizer_growth(normalizer) * pre_tokenizer_growth(pre_tokenizer) * template_growth(post_processor)
+    if growth > MAX_GROWTH:
         raise IsoscopeError(
-            f"The rules in the {where} of {reference.spec} may make a text {min(grown, 1e18):,.0f} times as long, and {MOST_GROWTH} times "
+            f"The rules in the {where} of {reference.spec} may make a text {min(growth, 1e18):,.0f} times as long, and {MAX_GROWTH} times "
             "is the limit; remove replacements from its normalizer."
         )
 
@@ -59,68 +63,69 @@ def _refuse_growth(where: str, reference: ModelReference, normalizer: Any, pre_t
 def normalizer_growth(rules: Any) -> float:
     """How many times longer a normalizer may make a text.
 
-    Unicode's own forms count only behind a rule that writes text of its own: of ordinary text they make little more, but such a rule can
-    write the characters of which they make most.
+    Unicode's own forms count only after a rule that writes text of its own. They hardly lengthen ordinary text, but such a rule can write
+    the characters that they lengthen most.
 
     >>> normalizer_growth({"type": "Sequence", "normalizers": [{"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}] * 10})
     1024.0
     >>> normalizer_growth({"type": "NFKC"}), normalizer_growth({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "▁"})
     (1.0, 1.5)
     """
-    grown = 1.0
-    for step in _steps(rules):
-        kind = step.get("type")
+    growth = 1.0
+    for rule in _flatten_rules(rules):
+        kind = rule.get("type")
         if kind == "Replace":
-            grown *= _replacement(step)
+            growth *= _replacement_growth(rule)
         elif kind == "Prepend":
-            grown *= 1 + _length(step.get("prepend"))  # in front of every stretch between two added tokens
+            growth *= 1 + _byte_length(rule.get("prepend"))  # before every stretch between two added tokens
         elif kind == "Precompiled":
-            grown *= _longest_replacement(step.get("precompiled_charsmap"))
-        elif grown > 1:
-            grown *= FORMS.get(str(kind), 1.0)
-    return grown
+            growth *= _longest_replacement(rule.get("precompiled_charsmap"))
+        elif growth > 1:
+            growth *= FORMS.get(str(kind), 1.0)
+    return growth
 
 
 def pre_tokenizer_growth(rules: Any) -> float:
     """How many times longer a pre-tokenizer may make a text. One rule that marks words is usual; a second one marks the marks."""
-    marking = sum(step.get("type") in ("Metaspace", "ByteLevel") for step in _steps(rules))
-    return float(4 ** min(max(0, marking - 1), DEEPEST))
+    marking = sum(rule.get("type") in ("Metaspace", "ByteLevel") for rule in _flatten_rules(rules))
+    return float(4 ** min(max(0, marking - 1), MAX_DEPTH))
 
 
 def template_growth(rules: Any) -> float:
-    """How often the tokens of a text are repeated by the templates that put special tokens around it."""
-    grown = 1.0
-    for step in _steps(rules):
-        template = step.get("single") if step.get("type") == "TemplateProcessing" else None
+    """How often the templates that put special tokens around a text repeat its tokens."""
+    growth = 1.0
+    for rule in _flatten_rules(rules):
+        template = rule.get("single") if rule.get("type") == "TemplateProcessing" else None
         copies = sum(isinstance(part, dict) and "Sequence" in part for part in template) if isinstance(template, list) else 1
-        grown *= max(1, copies)
-    return grown
+        growth *= max(1, copies)
+    return growth
 
 
-def _steps(rules: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
-    """Rules one by one, those of a sequence in its place."""
+def _flatten_rules(rules: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
+    """Rules one by one; a sequence is replaced by its rules."""
     if not isinstance(rules, dict):
         return
     inner = next((rules[name] for name in ("normalizers", "pretokenizers", "processors") if isinstance(rules.get(name), list)), None)
     if inner is None:
         yield rules
-    elif depth < DEEPEST:
-        for one in inner:
-            yield from _steps(one, depth + 1)
+    elif depth < MAX_DEPTH:
+        for rule in inner:
+            yield from _flatten_rules(rule, depth + 1)
     else:
-        raise IsoscopeError(f"A tokenizer has rules within rules, more than {DEEPEST} deep; write them in one sequence.")
+        raise IsoscopeError(f"A tokenizer has rules within rules, more than {MAX_DEPTH} deep; write them in one sequence.")
 
 
-def _replacement(step: dict[str, Any]) -> float:
-    pattern = step.get("pattern")
-    found: dict[str, Any] = pattern if isinstance(pattern, dict) else {}
-    shortest = _length(found.get("String")) or _shortest_match(str(found.get("Regex", "")))
-    written = _length(step.get("content"))
-    return max(1.0, written / shortest) if shortest else 1.0 + written  # what matches nothing is written between any two characters
+def _replacement_growth(rule: dict[str, Any]) -> float:
+    pattern = rule.get("pattern")
+    pattern = pattern if isinstance(pattern, dict) else {}
+    # The growth is largest for the shortest match: each of its bytes becomes `written / shortest` bytes.
+    shortest = _byte_length(pattern.get("String")) or _shortest_match(str(pattern.get("Regex", "")))
+    written = _byte_length(rule.get("content"))
+    return max(1.0, written / shortest) if shortest else 1.0 + written  # a pattern that matches nothing matches between any two characters
 
 
 def _shortest_match(pattern: str) -> int:
-    """Characters of the shortest text that a regular expression matches; 0 where Python may read it differently than the library."""
+    """The length of the shortest text that a regular expression matches; 0, the worst case, if Python may read it differently."""
     if NESTED_CLASS.search(pattern):
         return 0
     try:
@@ -131,12 +136,12 @@ def _shortest_match(pattern: str) -> int:
         return 0
 
 
-def _length(text: Any) -> int:
+def _byte_length(text: Any) -> int:
     return len(text.encode("utf-8", "replace")) if isinstance(text, str) else 0
 
 
 def _longest_replacement(table: Any) -> float:
-    """Bytes of the longest text in a table of SentencePiece: the length of an index, the index, and texts that end in zeros."""
+    """Bytes of the longest text in a table of SentencePiece, which holds the length of an index, the index, and texts that end in zeros."""
     try:
         raw = base64.b64decode(table) if isinstance(table, str) else bytes(table or b"")
     except (binascii.Error, TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""What the functions of torch do to tensors, as far as the way from a projection to a softmax is concerned."""
+"""The role of each torch function between a projection and a softmax: moving, scaling, masking, multiplying, mixing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 class Role(Enum):
-    """What a function does."""
+    """What a function does to the features of a tensor."""
 
     SKIP = "nothing to a tensor"
     SHAPE = "views, parts, copies and casts"
@@ -47,33 +47,34 @@ NAMES = {
 }
 ROLES = {name: role for role, names in NAMES.items() for name in names.split()}
 ROLES |= dict.fromkeys(TRANSPOSITIONS | CUTS, Role.SHAPE) | dict.fromkeys(DIVISIONS | NEGATIONS, Role.TIMES)
-"""What each function of torch does, by its name; of all others nothing is known."""
+"""The role of each function by its name. A function that is not here counts as one that mixes features, which is always safe."""
 
-_known: dict[Any, tuple[Role, str]] = {}
+# A forward pass calls a few hundred functions thousands of times each: a dictionary is much quicker than looking up their names.
+_known_roles: dict[Any, tuple[Role, str]] = {}
 
 
 def role_of(func: Any) -> tuple[Role, str]:
-    """What a function of torch does, and its name.
+    """The role and the name of a torch function.
 
     >>> import torch
     >>> role_of(torch.bmm)
     (<Role.PRODUCT: 'multiplies matrices'>, 'bmm')
     """
-    found = _known.get(func)
-    if found is None:
+    known = _known_roles.get(func)
+    if known is None:
         name = getattr(func, "__name__", "")
-        if name == "__get__":  # an attribute: few of them are tensors
+        if name == "__get__":  # reads an attribute of a tensor; few attributes are tensors
             name = func.__self__.__name__
-            found = ROLES.get(name, Role.SKIP), name
+            known = ROLES.get(name, Role.SKIP), name
         else:
-            found = ROLES.get(name, Role.OTHER), name
-        _known[func] = found
-    return found
+            known = ROLES.get(name, Role.OTHER), name
+        _known_roles[func] = known
+    return known
 
 
 @dataclass(eq=False, slots=True)
-class Called:
-    """A function of torch with its arguments."""
+class TorchCall:
+    """A torch function with its arguments."""
 
     role: Role
     name: str
@@ -88,24 +89,24 @@ class Called:
 
     @property
     def writes(self) -> bool:
-        """Whether it writes into its first argument."""
+        """Whether it writes into its first argument: torch ends the names of such functions with one underscore."""
         return self.name == "__setitem__" or (self.name[-1:] == "_" and self.name[-2:] != "__")
 
 
-def floats(values: Iterable[Any]) -> Iterator[Tensor]:
+def float_tensors(values: Iterable[Any]) -> Iterator[Tensor]:
     """The tensors of real or complex numbers among values, and in lists among them."""
     for value in values:
         if isinstance(value, Tensor):
             if value.is_floating_point() or value.is_complex():
                 yield value
         elif isinstance(value, tuple | list):
-            yield from floats(value)
+            yield from float_tensors(value)
 
 
-def number(value: Any) -> float | None:
-    """A number, given as one or as a tensor that holds one.
+def scalar_value(value: Any) -> float | None:
+    """The number that a value holds, be it a number or a tensor of one element; None for anything else.
 
-    >>> number(2), number("2")
+    >>> scalar_value(2), scalar_value("2")
     (2.0, None)
     """
     if isinstance(value, Tensor):

@@ -3,7 +3,6 @@
 # mypy: allow-subclassing-any
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from isoscope.engine.sites import Sites
-from isoscope.models.attention import AttentionTap
-from isoscope.models.provenance import Lineage, Node, lineage
+from isoscope.models.attention_tap import MULTI_HEAD_ATTENTION, AttentionTap
+from isoscope.models.lineage import Lineage, lineage
+from isoscope.models.tensor_node import Node
 from isoscope.models.torch_functions import Role
 
 if TYPE_CHECKING:
-    from isoscope.models.attention import _Side
+    from isoscope.models.attention_call import AttentionSide
 
 NAMED = {
     "query": re.compile(r"^(w_?q|q|q_?(proj|projection|lin|linear)|quer(y|ies)(_\w+)?)$", re.IGNORECASE),
@@ -86,14 +85,14 @@ class ProjectionTap(AttentionTap):
         self.found: Found = {}
         self.attended: set[tuple[str, int]] = set()
 
-    def _give(self, query: _Side, key: _Side, weight: int | None, **rest: Any) -> None:
+    def _deliver(self, query: AttentionSide, key: AttentionSide, weight_id: int | None, **rest: Any) -> None:
         if key.node.leaves & query.node.first:
             for kind, side in (("query", query), ("key", key)):
                 self._note(kind, projection(side.line))
 
-    def _packed(self, *args: Any, **kwargs: Any) -> None:
-        given = inspect.signature(functional.multi_head_attention_forward).bind(*args, **kwargs).arguments
-        if self._came.node(given["query"]).first & self._came.node(given["key"]).leaves:
+    def _see_multi_head_attention(self, *args: Any, **kwargs: Any) -> None:
+        given = MULTI_HEAD_ATTENTION.bind(*args, **kwargs).arguments
+        if self._graph.node_of(given["query"]).first & self._graph.node_of(given["key"]).leaves:
             whole, d = given["in_proj_weight"], int(given["embed_dim_to_check"])
             for i, kind in enumerate(("query", "key")):
                 separate = given.get(f"{kind[0]}_proj_weight") if given.get("use_separate_proj_weight") else None
@@ -101,7 +100,7 @@ class ProjectionTap(AttentionTap):
                 self._note(kind, made)
 
     def _note(self, kind: str, made: Projection | None) -> None:
-        where = (kind, (self._at or ("", 0))[1])
+        where = (kind, (self._block or ("", 0))[1])
         self.attended.add(where)
         if made is not None and all(made.weight is not other.weight for other in self.found.get(where, [])):
             self.found.setdefault(where, []).append(made)
@@ -129,9 +128,9 @@ def _outputs(line: Lineage) -> Tensor | None:
     """Which outputs of the projection reach the end of the lineage: their numbers go the way that the states went."""
     chain: list[Node] = line.nodes[::-1]
     x = torch.arange(line.end.shape[-1]).expand(line.end.shape).contiguous()
-    for node, turned in zip(chain[1:], line.turned[::-1], strict=True):
-        if node.role is Role.SHAPE and node.again is not None and not turned:
-            func, rest, kwargs, which = node.again
+    for node, rotated in zip(chain[1:], line.rotated[::-1], strict=True):
+        if node.role is Role.SHAPE and node.replay is not None and not rotated:
+            func, rest, kwargs, which = node.replay
             made = func(x, *rest, **kwargs)
             made = made if which is None else made[which]
             x = made if made.dtype == x.dtype else x  # a cast would round numbers

@@ -1,16 +1,16 @@
-"""Architectures written here, because transformers does not have them: VAN, CharacterBERT, MANTa-LM, and what `isoscope train` trains."""
+"""Architectures that transformers lacks, written here: VAN, CharacterBERT, MANTa-LM, and the network of `isoscope train`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 
-def register() -> dict[str, Any]:
-    """Make the Auto classes of transformers know the architectures; the model classes by the name that a config.json gives them.
+def register_architectures() -> dict[str, Any]:
+    """Register the architectures with the Auto classes of transformers; return the model classes by their name in a config.json.
 
-    Calling it again changes nothing. Local classes win over code that a checkpoint brings, so no such code needs to run.
+    Calling it again changes nothing. These classes are preferred to code that a checkpoint brings, so no such code needs to run.
 
-    >>> sorted(register())[:2]
+    >>> sorted(register_architectures())[:2]
     ['CharacterBertForPreTraining', 'CharacterBertModel']
     """
     import transformers

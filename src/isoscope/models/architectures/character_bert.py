@@ -35,7 +35,7 @@ from isoscope.core.bounded import read_json
 CHARACTERS = 263
 """Ids of characters: 0 for a word of padding, 1–256 the bytes, 257–262 the marks below."""
 FIRST, LAST, BEGIN, END, FILL, MASK = 257, 258, 259, 260, 261, 262
-"""Begin and end of the text; begin and end of a word; what fills a word up to its length; a masked word."""
+"""Begin and end of the text; begin and end of a word; the filler up to the length of a word; a masked word."""
 
 
 class CharacterTokenizer:
@@ -63,8 +63,8 @@ class CharacterTokenizer:
     def from_folder(cls, folder: str | Path) -> CharacterTokenizer:
         """The tokenizer of a checkpoint, as its tokenizer_config.json says; without one, that of the published models."""
         path = Path(folder) / "tokenizer_config.json"
-        said = read_json(path) if path.exists() else {}
-        return cls(said.get("max_word_length", 50), said.get("do_lower_case", True))
+        settings = read_json(path) if path.exists() else {}
+        return cls(settings.get("max_word_length", 50), settings.get("do_lower_case", True))
 
     def words(self, text: str) -> list[str]:
         """The words and punctuation marks of a text, as BERT splits it before word pieces."""
@@ -87,8 +87,8 @@ class CharacterTokenizer:
 
     def special(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
         """(n,) which rows of character ids are [CLS], [SEP], [MASK] or [PAD]."""
-        found: NDArray[np.bool_] = np.isin(ids[:, 1], list(self.marks.values())) | (ids[:, 0] == 0)
-        return found
+        mask: NDArray[np.bool_] = np.isin(ids[:, 1], list(self.marks.values())) | (ids[:, 0] == 0)
+        return mask
 
 
 class CharacterBertConfig(PreTrainedConfig):
@@ -193,7 +193,7 @@ class CharacterBertPreTrainedModel(BertPreTrainedModel):
         if isinstance(module, CharacterCnn):
             weights = module._char_embedding_weights
             init.normal_(weights)
-            if not getattr(weights, "_is_hf_initialized", False):
+            if not getattr(weights, "_is_hf_initialized", False):  # weights from a checkpoint must stay as they are
                 weights[[0, FILL]] = 0
 
 
@@ -208,7 +208,7 @@ class CharacterBertModel(CharacterBertPreTrainedModel):
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Module:
-        """What makes word vectors: a network, not a table."""
+        """The module that makes word vectors: a network, not a table."""
         return self.embeddings.word_embeddings
 
     @merge_with_config_defaults
@@ -240,8 +240,8 @@ class CharacterBertForPreTraining(CharacterBertPreTrainedModel):
         self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None, **kwargs: Any
     ) -> BertForPreTrainingOutput:
         """(b, words, characters) ids to a score for each word of the output vocabulary at each word, and two for the pair."""
-        found = self.character_bert(input_ids, attention_mask, token_type_ids, **kwargs)
-        words, pair = self.cls(found.last_hidden_state, found.pooler_output)
+        outputs = self.character_bert(input_ids, attention_mask, token_type_ids, **kwargs)
+        words, pair = self.cls(outputs.last_hidden_state, outputs.pooler_output)
         return BertForPreTrainingOutput(
-            prediction_logits=words, seq_relationship_logits=pair, hidden_states=found.hidden_states, attentions=found.attentions
+            prediction_logits=words, seq_relationship_logits=pair, hidden_states=outputs.hidden_states, attentions=outputs.attentions
         )

@@ -2,7 +2,7 @@
 
 Names and shapes are those of `almanach/manta-lm-*`. Ids are ByT5's: byte + 3, padding 0, end 1.
 
-A row of a batch is computed as if it were alone, whatever stands beside it; the published code lets padding and other rows change it.
+A row of a batch is computed as if it were alone; in the published code padding and other rows change it.
 """
 
 # mypy: allow-subclassing-any, allow-untyped-decorators
@@ -24,7 +24,10 @@ from transformers.utils.generic import merge_with_config_defaults
 from isoscope.core.errors import IsoscopeError
 
 BLOCKS_AT_ONCE = 32
-"""Blocks pooled together: the pooling holds bytes × channels numbers for each."""
+"""Blocks that are pooled together: pooling needs bytes × channels numbers for each."""
+T5_SIZES = ("vocab_size", "d_model", "d_kv", "d_ff", "num_heads", "relative_attention_num_buckets", "relative_attention_max_distance")
+T5_SETTINGS = ("dropout_rate", "layer_norm_epsilon", "initializer_factor", "feed_forward_proj", "pad_token_id", "eos_token_id")
+"""Fields of the configuration that both T5 stacks take."""
 
 
 class MantaConfig(PreTrainedConfig):
@@ -69,7 +72,7 @@ class MantaConfig(PreTrainedConfig):
     tie_word_embeddings: bool = False
 
     def __post_init__(self, **kwargs: Any) -> None:
-        """Refuse what no published model has and this code does not do."""
+        """Refuse choices that no published model makes and this code does not implement."""
         if self.num_decoder_layers is None:
             self.num_decoder_layers = self.num_layers
         plain = isinstance(self.pooling_kernel_size, int) and self.pooling_kernel_size % 2 == 1
@@ -83,7 +86,7 @@ class MantaConfig(PreTrainedConfig):
 
 @dataclass
 class MantaEncoderOutput(BaseModelOutput):
-    """What the encoder gives: states of blocks, which of them are there, and where bytes were cut."""
+    """The output of the encoder: states of blocks, the mask of blocks, and the probability of a cut at each byte."""
 
     block_mask: Tensor | None = None
     frontiers: Tensor | None = None
@@ -91,7 +94,7 @@ class MantaEncoderOutput(BaseModelOutput):
 
 @dataclass
 class MantaModelOutput(Seq2SeqModelOutput):
-    """What both stacks give."""
+    """The output of both stacks."""
 
     block_mask: Tensor | None = None
     frontiers: Tensor | None = None
@@ -99,7 +102,7 @@ class MantaModelOutput(Seq2SeqModelOutput):
 
 @dataclass
 class MantaLMOutput(Seq2SeqLMOutput):
-    """What both stacks give, and the scores of the next byte."""
+    """The output of both stacks, and the scores of the next byte."""
 
     block_mask: Tensor | None = None
     frontiers: Tensor | None = None
@@ -112,8 +115,8 @@ class FrontierPredictor(nn.Module):
         super().__init__()
         d, window = config.byte_embedding_dim, config.frontier_predictor_attention_window
         self.window, self.longest = window, config.max_length_inputs
-        # The places that bytes take when filled up to whole windows, and one: Longformer counts places from one.
-        places = (config.max_length_inputs // window + 1) * window + 1
+        # Bytes filled up to whole windows, and one more: Longformer counts positions from one.
+        positions = (config.max_length_inputs // window + 1) * window + 1
         self.local_transformer = LongformerModel(
             LongformerConfig(
                 vocab_size=1,
@@ -122,7 +125,7 @@ class FrontierPredictor(nn.Module):
                 num_hidden_layers=config.frontier_predictor_num_layers,
                 num_attention_heads=config.frontier_predictor_num_attention_heads,
                 attention_window=window,
-                max_position_embeddings=places,
+                max_position_embeddings=positions,
                 hidden_act="gelu",
                 hidden_dropout_prob=config.dropout_rate,
                 attention_probs_dropout_prob=config.dropout_rate,
@@ -163,11 +166,11 @@ class ByteKernel(nn.Module):
         taps = nn.functional.pad(x, (0, 0, half, half)).unfold(1, size, 1) * self.weight[0, 0].T  # (b, bytes, d, size)
         shares = nn.functional.pad(share, (half, half)).unfold(2, size, 1)  # (b, blocks, bytes, size)
         outside = ~mask[:, None, :, None].bool()
-        found = [
+        answers = [
             torch.einsum("bsdk,bjsk->bjsd", taps, part).masked_fill(outside, -torch.inf).amax(dim=2)
             for part in shares.split(BLOCKS_AT_ONCE, dim=1)
         ]
-        return torch.cat(found, dim=1)
+        return torch.cat(answers, dim=1)
 
 
 class BlockPooling(nn.Module):
@@ -201,31 +204,14 @@ class BlockPooling(nn.Module):
         """(b, bytes) probabilities, (b, bytes, d) vectors and the mask, to (b, blocks, d_model) vectors and the mask of blocks."""
         share, blocks = self.shares(frontiers, mask)
         share = share[:, : self.longest]
-        there = torch.arange(share.shape[1], device=x.device) < blocks[:, None]
-        return self.out_projection(self.conv_layers[0](x, share, mask)), there.to(mask.dtype)
+        block_mask = torch.arange(share.shape[1], device=x.device) < blocks[:, None]
+        return self.out_projection(self.conv_layers[0](x, share, mask)), block_mask.to(mask.dtype)
 
 
-def _t5(config: MantaConfig, **kwargs: Any) -> T5Config:
+def _stack_config(config: MantaConfig, **kwargs: Any) -> T5Config:
     """The configuration of one of the T5 stacks."""
-    return T5Config(
-        vocab_size=config.vocab_size,
-        d_model=config.d_model,
-        d_kv=config.d_kv,
-        d_ff=config.d_ff,
-        num_heads=config.num_heads,
-        relative_attention_num_buckets=config.relative_attention_num_buckets,
-        relative_attention_max_distance=config.relative_attention_max_distance,
-        dropout_rate=config.dropout_rate,
-        layer_norm_epsilon=config.layer_norm_epsilon,
-        initializer_factor=config.initializer_factor,
-        feed_forward_proj=config.feed_forward_proj,
-        pad_token_id=config.pad_token_id,
-        eos_token_id=config.eos_token_id,
-        is_encoder_decoder=False,
-        use_cache=False,
-        attn_implementation=config._attn_implementation,
-        **kwargs,
-    )
+    shared = {name: getattr(config, name) for name in (*T5_SIZES, *T5_SETTINGS)}
+    return T5Config(**shared, is_encoder_decoder=False, use_cache=False, attn_implementation=config._attn_implementation, **kwargs)
 
 
 class MantaPreTrainedModel(PreTrainedModel):
@@ -259,7 +245,7 @@ class MantaEncoderModel(MantaPreTrainedModel):
         self.byte_embeddings = nn.Embedding(config.vocab_size, config.byte_embedding_dim)
         self.frontier_predictor = FrontierPredictor(config)
         self.pooler = BlockPooling(config)
-        self.t5_encoder = T5Stack(_t5(config, num_layers=config.num_layers))
+        self.t5_encoder = T5Stack(_stack_config(config, num_layers=config.num_layers))
         self.t5_encoder.embed_tokens = None  # it is fed blocks; the checkpoints have no such table
         self.post_init()
 
@@ -278,11 +264,10 @@ class MantaEncoderModel(MantaPreTrainedModel):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **kwargs: Any) -> MantaEncoderOutput:
         """(b, bytes) ids and mask to a state for each block."""
-        blocks, there, frontiers = self.segment(input_ids, attention_mask)
-        found = self.t5_encoder(inputs_embeds=blocks, attention_mask=there, **kwargs)
-        return MantaEncoderOutput(
-            found.last_hidden_state, hidden_states=found.hidden_states, attentions=found.attentions, block_mask=there, frontiers=frontiers
-        )
+        blocks, block_mask, frontiers = self.segment(input_ids, attention_mask)
+        encoded = self.t5_encoder(inputs_embeds=blocks, attention_mask=block_mask, **kwargs)
+        rest = {"hidden_states": encoded.hidden_states, "attentions": encoded.attentions}
+        return MantaEncoderOutput(encoded.last_hidden_state, block_mask=block_mask, frontiers=frontiers, **rest)
 
 
 class MantaModel(MantaPreTrainedModel):
@@ -294,12 +279,12 @@ class MantaModel(MantaPreTrainedModel):
         super().__init__(config)
         self.encoder = MantaEncoderModel(config)
         self.decoder_embeddings = nn.Embedding(config.vocab_size, config.d_model)
-        self.decoder = T5Stack(_t5(config, num_layers=config.num_decoder_layers, is_decoder=True))
+        self.decoder = T5Stack(_stack_config(config, num_layers=config.num_decoder_layers, is_decoder=True))
         self.decoder.set_input_embeddings(self.decoder_embeddings)
         self.post_init()
 
     def get_expanded_tied_weights_keys(self, all_submodels: bool = False) -> dict[str, str]:
-        """The decoder's table has two names whatever the configuration says of input and output tables."""
+        """The decoder's table has two names, whether or not the configuration ties input and output tables."""
         return dict(self._tied_weights_keys)
 
     def get_input_embeddings(self) -> nn.Module:
@@ -353,6 +338,6 @@ class MantaForConditionalGeneration(MantaModel):
 
     def forward(self, *args: Any, **kwargs: Any) -> MantaLMOutput:
         """As MantaModel, with a score for each next byte."""
-        found = super().forward(*args, **kwargs)
-        rest = {key: value for key, value in found.items() if key != "last_hidden_state"}
-        return MantaLMOutput(logits=self.lm_head(found.last_hidden_state), **rest)
+        outputs = super().forward(*args, **kwargs)
+        rest = {key: value for key, value in outputs.items() if key != "last_hidden_state"}
+        return MantaLMOutput(logits=self.lm_head(outputs.last_hidden_state), **rest)

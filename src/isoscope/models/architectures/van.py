@@ -85,7 +85,7 @@ class ChannelScale(nn.Module):
 
 
 class VanLayer(nn.Module):
-    """One block: attention, then a multilayer perceptron with a depth-wise convolution; both normed before and added to what came in."""
+    """One block: attention, then a multilayer perceptron with a depth-wise convolution; both after a norm, and added to their input."""
 
     def __init__(self, config: VanConfig, d: int, ratio: int) -> None:
         super().__init__()
@@ -200,5 +200,5 @@ class VanForImageClassification(VanPreTrainedModel):
 
     def forward(self, pixel_values: Tensor, output_hidden_states: bool | None = None, **kwargs: Any) -> Any:
         """(b, 3, h, w) to a score for each class."""
-        found = self.van(pixel_values, output_hidden_states=output_hidden_states)
-        return ImageClassifierOutputWithNoAttention(logits=self.classifier(found.pooler_output), hidden_states=found.hidden_states)
+        outputs = self.van(pixel_values, output_hidden_states=output_hidden_states)
+        return ImageClassifierOutputWithNoAttention(logits=self.classifier(outputs.pooler_output), hidden_states=outputs.hidden_states)

@@ -6,10 +6,11 @@ from typing import Any
 
 from isoscope.models.family import RANDOM, Family, Stack
 from isoscope.models.readers.text import PairReader
-from isoscope.models.readers.tokenizer import tokenizer
+from isoscope.models.readers.tokenizer import load_tokenizer
 
 
 def _matches(config: Any) -> int:
+    # Its type is that of T5. Only the tokenizer tells them apart, so it must win over the family of encoder-decoders.
     return 3 * (config.model_type in ("t5", "mt5") and getattr(config, "tokenizer_class", None) == "ByT5Tokenizer")
 
 
@@ -20,6 +21,6 @@ byt5 = Family(
     covers={"ByT5": RANDOM},
     matches=_matches,
     stacks=lambda model: {"encoder": Stack(model.get_encoder()), "decoder": Stack(model.get_decoder())},
-    processor=tokenizer,
+    processor=load_tokenizer,
     reader=PairReader,
 )

@@ -1,4 +1,4 @@
-"""CANINE: characters in, a deep stack over every fourth place, characters out. All three stacks are measured."""
+"""CANINE: characters in, a deep stack over every fourth position, characters out. All three stacks are measured."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from isoscope.models.family import RANDOM, Family, Stack
-from isoscope.models.piece import Piece, Positions
+from isoscope.models.chunk import Chunk, Positions
+from isoscope.models.family import RANDOM, Family, Stack, model_types
 from isoscope.models.readers.text import TextReader
-from isoscope.models.readers.tokenizer import tokenizer
+from isoscope.models.readers.tokenizer import load_tokenizer
 
 
 class CanineReader(TextReader):
@@ -17,11 +17,11 @@ class CanineReader(TextReader):
 
     pads = False
 
-    def _positions(self, pieces: list[Piece], stack: str, t: int) -> list[Positions]:
+    def _positions(self, chunks: list[Chunk], stack: str, t: int) -> list[Positions]:
         if stack != "encoder":
-            return super()._positions(pieces, stack, t)
+            return super()._positions(chunks, stack, t)
         rate = self.model.config.downsampling_rate
-        return [Positions(np.arange(t) == 0, start=piece.start // rate) for piece in pieces]
+        return [Positions(np.arange(t) == 0, start=chunk.start // rate) for chunk in chunks]
 
 
 def _stacks(model: Any) -> dict[str, Stack]:
@@ -37,8 +37,8 @@ canine = Family(
     modality="characters",
     about="characters, shortened fourfold for the deep stack",
     covers={"CANINE-s": RANDOM, "CANINE-c": RANDOM},
-    matches=lambda config: 2 * (config.model_type == "canine"),
+    matches=model_types("canine"),
     stacks=_stacks,
-    processor=tokenizer,
+    processor=load_tokenizer,
     reader=CanineReader,
 )

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from isoscope.models.family import RANDOM, Family, Stack
-from isoscope.models.piece import Reader
-from isoscope.models.readers.images import ImageReader, image_processor, past_the_square
+from isoscope.models.chunk import Reader
+from isoscope.models.family import RANDOM, Family, Stack, model_types
+from isoscope.models.readers.images import ImageReader, load_image_processor, past_the_square
 
 STAGED = "encoder.stages.*.layers.*"
 BLOCKS = {"resnet": STAGED, "convnext": STAGED, "convnextv2": STAGED, "cvt": STAGED, "van": STAGED, "efficientnet": "encoder.blocks.*"}
 
 
-def _reader(model: Any, seq_len: int | None) -> Reader:
-    # The last stage of CvT has a class token before its square of positions; maps are never anything but positions.
+def _make_reader(model: Any, seq_len: int | None) -> Reader:
+    # The last stage of CvT has a class token before its square of positions; a map has positions only.
     return ImageReader(model, seq_len, past_the_square if model.config.model_type == "cvt" else lambda t: 0)
 
 
@@ -29,10 +29,10 @@ convolution = Family(
         "ConvNeXt V2": RANDOM,
         "VAN": RANDOM,
     },
-    matches=lambda config: 2 * (config.model_type in BLOCKS),
+    matches=model_types(*BLOCKS),
     stacks=lambda model: {"backbone": Stack(model, BLOCKS[model.config.model_type])},
-    processor=image_processor,
-    reader=_reader,
+    processor=load_image_processor,
+    reader=_make_reader,
     without_attention=("ResNet", "EfficientNet", "ConvNeXt", "ConvNeXt V2", "VAN"),
     inner=True,
 )

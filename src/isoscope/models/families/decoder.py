@@ -1,4 +1,4 @@
-"""Decoders: text models that see only what came before."""
+"""Decoders: text models that see only the tokens before."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from isoscope.models.family import RANDOM, Family, Stack
 from isoscope.models.readers.text import CausalReader
-from isoscope.models.readers.tokenizer import tokenizer
+from isoscope.models.readers.tokenizer import load_tokenizer
 
 
 def _matches(config: Any) -> int:
@@ -14,6 +14,7 @@ def _matches(config: Any) -> int:
 
     if getattr(config, "is_encoder_decoder", False):
         return 0
+    # transformers has causal heads for BERT and its kin too; these are decoders only if the configuration says so.
     causal = config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
     masked = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES
     return int(causal and (not masked or bool(getattr(config, "is_decoder", False))))
@@ -40,7 +41,7 @@ decoder = Family(
     },
     matches=_matches,
     stacks=lambda model: {"decoder": Stack(model)},
-    processor=tokenizer,
+    processor=load_tokenizer,
     reader=CausalReader,
     loads=("folder", "hub", "GGUF"),
 )

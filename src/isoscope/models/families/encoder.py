@@ -6,14 +6,14 @@ from typing import Any
 
 from isoscope.models.family import RANDOM, Family, Stack
 from isoscope.models.readers.text import TextReader
-from isoscope.models.readers.tokenizer import tokenizer
+from isoscope.models.readers.tokenizer import load_tokenizer
 
 
 def _matches(config: Any) -> int:
     from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
-    alone = not getattr(config, "is_encoder_decoder", False) and not getattr(config, "is_decoder", False)
-    return int(alone and config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES)
+    is_encoder = not getattr(config, "is_encoder_decoder", False) and not getattr(config, "is_decoder", False)
+    return int(is_encoder and config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES)
 
 
 encoder = Family(
@@ -32,6 +32,6 @@ encoder = Family(
     },
     matches=_matches,
     stacks=lambda model: {"encoder": Stack(model)},
-    processor=tokenizer,
+    processor=load_tokenizer,
     reader=TextReader,
 )

@@ -1,4 +1,4 @@
-"""Encoder–decoders: the encoder reads an item, the decoder is fed the same item, shifted right by its start token."""
+"""Encoder–decoders: the encoder reads an item, the decoder reads the same item, shifted right by its start token."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from isoscope.models.family import RANDOM, Family, Stack
 from isoscope.models.readers.text import PairReader
-from isoscope.models.readers.tokenizer import tokenizer
+from isoscope.models.readers.tokenizer import load_tokenizer
 
 
 def _matches(config: Any) -> int:
@@ -16,8 +16,8 @@ def _matches(config: Any) -> int:
 
 
 def _stacks(model: Any) -> dict[str, Stack]:
-    found = {"encoder": Stack(model.get_encoder())}
-    return found | ({"decoder": Stack(model.decoder)} if hasattr(model, "decoder") else {})
+    encoder = {"encoder": Stack(model.get_encoder())}
+    return encoder | ({"decoder": Stack(model.decoder)} if hasattr(model, "decoder") else {})
 
 
 encoder_decoder = Family(
@@ -27,6 +27,6 @@ encoder_decoder = Family(
     covers={"T5": RANDOM, "Flan-T5": RANDOM, "T5 encoder": "a distilled Flan-T5-small's", "BART": RANDOM},
     matches=_matches,
     stacks=_stacks,
-    processor=tokenizer,
+    processor=load_tokenizer,
     reader=PairReader,
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from isoscope.models.family import RANDOM, Family, Stack
-from isoscope.models.readers.images import ImageReader, image_processor
+from isoscope.models.family import RANDOM, Family, Stack, model_types
+from isoscope.models.readers.images import ImageReader, load_image_processor
 
 BLOCKS = {"segformer": "stages.*.blocks.*", "swin": "encoder.layers.*.blocks.*", "swinv2": "encoder.layers.*.blocks.*"}
 
@@ -12,8 +12,8 @@ hierarchical = Family(
     modality="images",
     about="vision Transformers in stages",
     covers={"SegFormer (MiT)": RANDOM, "Swin": RANDOM, "Swin v2": RANDOM},
-    matches=lambda config: 2 * (config.model_type in BLOCKS),
+    matches=model_types(*BLOCKS),
     stacks=lambda model: {"encoder": Stack(model, BLOCKS[model.config.model_type])},
-    processor=image_processor,
+    processor=load_image_processor,
     reader=ImageReader,
 )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from isoscope.models.family import RANDOM, Family, Stack
-from isoscope.models.piece import Reader
-from isoscope.models.readers.images import ImageReader, image_processor
+from isoscope.models.chunk import Reader
+from isoscope.models.family import RANDOM, Family, Stack, model_types
+from isoscope.models.readers.images import ImageReader, load_image_processor
 
 TYPES = ("vit", "deit", "beit", "dinov2", "dinov2_with_registers", "vit_msn", "ijepa", "data2vec-vision")
 
 
-def _reader(model: Any, seq_len: int | None) -> Reader:
+def _make_reader(model: Any, seq_len: int | None) -> Reader:
     config = model.config
     tokens = 0 if config.model_type == "ijepa" else 2 if config.model_type == "deit" else 1
     before = tokens + int(getattr(config, "num_register_tokens", 0) or 0)
@@ -23,8 +23,8 @@ vision_transformer = Family(
     modality="images",
     about="vision Transformers over patches of one size",
     covers={"ViT": RANDOM, "DeiT": RANDOM, "BEiT": RANDOM, "DINOv2": "DINOv2-small"},
-    matches=lambda config: 2 * (config.model_type in TYPES),
+    matches=model_types(*TYPES),
     stacks=lambda model: {"encoder": Stack(model)},
-    processor=image_processor,
-    reader=_reader,
+    processor=load_image_processor,
+    reader=_make_reader,
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from isoscope.models.family import RANDOM, Family, Stack
-from isoscope.models.readers.speech import WaveReader, feature_extractor
+from isoscope.models.family import RANDOM, Family, Stack, model_types
+from isoscope.models.readers.speech import WaveReader, load_feature_extractor
 
 TYPES = ("wav2vec2", "hubert", "wavlm", "unispeech", "unispeech-sat", "data2vec-audio", "sew")
 
@@ -12,8 +12,8 @@ wav2vec2 = Family(
     modality="speech",
     about="speech encoders over the wave",
     covers={"wav2vec 2.0": RANDOM, "HuBERT": RANDOM, "WavLM": RANDOM},
-    matches=lambda config: 2 * (config.model_type in TYPES),
+    matches=model_types(*TYPES),
     stacks=lambda model: {"encoder": Stack(model.encoder, "layers.*")},
-    processor=feature_extractor,
+    processor=load_feature_extractor,
     reader=WaveReader,
 )

@@ -1,1 +1,1 @@
-"""Checkpoints as they are found: which files hold the weights, and what from_pretrained does not read by itself."""
+"""Formats of checkpoints: which files hold the weights, and readers for those that from_pretrained does not read by itself."""

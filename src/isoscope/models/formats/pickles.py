@@ -1,4 +1,4 @@
-"""Files of torch.save, looked at before they are opened: an archive holds what it claims, and no more than its bytes."""
+"""Files of torch.save, checked before they are opened: an archive may not claim more than its bytes hold."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from isoscope.core.errors import IsoscopeError
 if TYPE_CHECKING:
     from torch import Tensor
 
-MEMBERS = 1 << 18
+MAX_MEMBERS = 1 << 18
 """Storages of a checkpoint."""
 END, LOCATOR, END64 = struct.Struct("<4s4HLLH"), struct.Struct("<4sLQL"), struct.Struct("<4sQ2H2L4Q")
-"""The last records of an archive: its end, and before it, in archives of 64 bits, where the long form of that lies, and the long form."""
-SHARED = 8
-"""Times the size of a file that its tensors may have together: some share their numbers with others."""
+"""The last records of an archive: its end, and before it, in 64-bit archives, the locator of the long form and the long form itself."""
+MAX_SHARING = 8
+"""How many times the size of a file its tensors may have together: some share their numbers with others."""
 
 
 def is_archive(path: Path) -> bool:
-    """Whether torch will read a file as an archive: it looks at the first bytes and nothing else."""
+    """Whether torch will read a file as an archive: it looks only at the first bytes."""
     with path.open("rb") as opened:
         return opened.read(4) == b"PK\3\4"
 
@@ -40,19 +40,20 @@ def check_archive(path: Path) -> None:
             members = archive.infolist()
     except (zipfile.BadZipFile, ValueError, OverflowError, NotImplementedError, IndexError, OSError) as error:
         raise IsoscopeError(f"{path} is damaged or is not a file of torch.save; copy or download it again.") from error
-    if len(members) > MEMBERS or any(one.compress_type != zipfile.ZIP_STORED for one in members):
+    if len(members) > MAX_MEMBERS or any(member.compress_type != zipfile.ZIP_STORED for member in members):
         raise foreign
-    if sum(max(one.file_size, one.compress_size) for one in members) > size:
+    if sum(max(member.file_size, member.compress_size) for member in members) > size:
         raise IsoscopeError(f"{path} claims to hold more than its {size:,} bytes, and was not opened; copy or download it again.")
 
 
 def _has_one_directory(path: Path, size: int) -> bool:
     """Whether every reader finds the same directory: at the end, without a comment, and right before the records that point to it.
 
-    Readers differ in how they look for it behind a comment, in which of two sizes they believe, and in where they count places from.
-    So what `zipfile` has checked might not be what torch opens.
+    Readers differ in how they look for it before a comment, in which of two sizes they trust, and in where they count offsets from. With
+    any of these, the directory that `zipfile` checks might not be the one that torch opens.
     """
     with path.open("rb") as opened:
+        # The last record has a fixed size if there is no comment, so everything lies at known offsets from the end.
         opened.seek(max(0, size - END.size - LOCATOR.size - END64.size))
         tail = opened.read()
     if len(tail) < END.size:
@@ -71,8 +72,8 @@ def _has_one_directory(path: Path, size: int) -> bool:
 
 
 def check_tensors(path: Path, tensors: Iterable[Tensor]) -> None:
-    """Refuse tensors that are far larger than the file: one number can stand for a tensor of any size."""
+    """Refuse tensors that are far larger than the file: one stored number can stand for a tensor of any size."""
     claimed = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-    if claimed > SHARED * max(path.stat().st_size, 1 << 20):
+    if claimed > MAX_SHARING * max(path.stat().st_size, 1 << 20):
         size = path.stat().st_size
         raise IsoscopeError(f"{path} holds tensors of {claimed:,} bytes in a file of {size:,}; save model.state_dict() anew.")

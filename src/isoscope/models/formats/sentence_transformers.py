@@ -1,4 +1,4 @@
-"""A sentence-transformers folder is a chain of modules; the model that is measured is the first."""
+"""A sentence-transformers folder is a chain of modules. The first one is the model that is measured."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MODULES = "modules.json"
 
 
 def transformer_folder(folder: Path) -> Path:
-    """The folder of the Transformer in a sentence-transformers folder; any other folder is itself."""
+    """The folder of the Transformer in a sentence-transformers folder; any other folder is returned as given."""
     inside = folder / transformer_path(folder)
     if not inside.is_dir():
         raise IsoscopeError(f"{MODULES} of {folder} names the folder {inside.name} for its Transformer, and it is not there.")
@@ -20,12 +20,12 @@ def transformer_folder(folder: Path) -> Path:
 
 
 def transformer_path(folder: Path) -> str:
-    """Where modules.json says the Transformer is, relative to the folder: `""` or a name such as `0_Transformer`."""
+    """The path of the Transformer by modules.json, relative to the folder: `""` or a name such as `0_Transformer`."""
     if not (folder / MODULES).is_file():
         return ""
     try:
-        found: Any = read_json(folder / MODULES)
-        first = min(found, key=lambda module: int(module["idx"]))
+        modules: Any = read_json(folder / MODULES)
+        first = min(modules, key=lambda module: int(module["idx"]))
         kind, path = str(first["type"]).rpartition(".")[2], str(first["path"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise IsoscopeError(f"{folder / MODULES} cannot be read as a list of sentence-transformers modules.") from error

@@ -1,4 +1,4 @@
-"""OpenAI's own Whisper checkpoints: a .pt with the sizes of the model and its weights under OpenAI's names."""
+"""OpenAI's own Whisper checkpoints: a .pt with the sizes of the model, and its weights under OpenAI's names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RENAMED = (
     (r"\.mlp_ln\.", ".final_layer_norm."),
     (r"\.cross_attn\.", ".encoder_attn."),
     (r"\.attn\.", ".self_attn."),
-    (r"\.(query|key|value)\.", lambda found: f".{found[1][0]}_proj."),
+    (r"\.(query|key|value)\.", lambda match: f".{match[1][0]}_proj."),
     (r"\.out\.", ".out_proj."),
     (r"\.mlp\.0\.", ".fc1."),
     (r"\.mlp\.2\.", ".fc2."),
@@ -36,35 +36,35 @@ RENAMED = (
 
 
 def read_whisper(path: Path) -> tuple[WhisperConfig, dict[str, Tensor]]:
-    """The configuration and the weights of a .pt, as WhisperForConditionalGeneration takes them."""
-    found = unpickle(path)
-    if not isinstance(found, dict) or not {"dims", "model_state_dict"} <= found.keys():
+    """The configuration and the weights in a .pt, as WhisperForConditionalGeneration takes them."""
+    content = unpickle(path)
+    if not isinstance(content, dict) or not {"dims", "model_state_dict"} <= content.keys():
         raise IsoscopeError(
             f"{path} is not a Whisper checkpoint of OpenAI, which has dims and model_state_dict; "
             "for any other .pt name a folder that holds it and config.json."
         )
-    config = _configuration(path, found["dims"])
-    weights = found["model_state_dict"]
-    if not isinstance(weights, dict) or not all(isinstance(one, Tensor) for one in weights.values()):
+    config = _make_config(path, content["dims"])
+    weights = content["model_state_dict"]
+    if not isinstance(weights, dict) or not all(isinstance(weight, Tensor) for weight in weights.values()):
         raise IsoscopeError(f"{path} is not a Whisper checkpoint of OpenAI: its model_state_dict holds more than tensors.")
     check_tensors(path, weights.values())
-    state = {_renamed(str(name)): value for name, value in weights.items() if name != "decoder.mask"}
+    state = {_rename(str(name)): value for name, value in weights.items() if name != "decoder.mask"}
     if "model.decoder.embed_tokens.weight" not in state:
         raise IsoscopeError(f"{path} is not a Whisper checkpoint of OpenAI: it has no table of tokens.")
-    state["proj_out.weight"] = state["model.decoder.embed_tokens.weight"]  # one table for reading and writing
+    state["proj_out.weight"] = state["model.decoder.embed_tokens.weight"]  # the same table reads and writes tokens
     return config, state
 
 
-def _renamed(name: str) -> str:
+def _rename(name: str) -> str:
     for pattern, replacement in RENAMED:
         name = re.sub(pattern, replacement, name)
     return f"model.{name}"
 
 
-def _configuration(path: Path, dims: Any) -> WhisperConfig:
+def _make_config(path: Path, dims: Any) -> WhisperConfig:
     from transformers import WhisperConfig
 
-    if not isinstance(dims, dict) or not all(type(one) is int and 0 < one < 1 << 31 for one in dims.values()):
+    if not isinstance(dims, dict) or not all(type(size) is int and 0 < size < 1 << 31 for size in dims.values()):
         raise IsoscopeError(f"{path} does not give the sizes of a Whisper model in dims: they must be positive numbers.")
     try:
         end = 50256 + (dims["n_vocab"] >= MULTILINGUAL)

@@ -1,1 +1,1 @@
-"""How items of each modality become what a model is fed."""
+"""Readers: how the items of each modality become the inputs of a model."""

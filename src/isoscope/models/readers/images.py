@@ -1,49 +1,47 @@
-"""Images: prepared as the model was trained to see them, one piece an image."""
+"""Images: prepared as the model was trained to see them, one chunk per image."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import torch
 
-from isoscope.models.model_errors import CANNOT_RUN, model_errors_as_user_errors, whole_number
-from isoscope.models.piece import Fed, Piece, Positions
-
-if TYPE_CHECKING:
-    from isoscope.models.load import LoadedModel
+from isoscope.models.chunk import Chunk, ModelInput, Positions
+from isoscope.models.config_limits import require_count
+from isoscope.models.family import LoadedModel
+from isoscope.models.model_errors import CANNOT_RUN, model_errors_as_user_errors
+from isoscope.models.readers.batching import stack_chunks
 
 MEAN, SD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Of ImageNet's channels, by which models without a file of their own are fed."""
+"""Mean and standard deviation of ImageNet's channels, for models without a file that says otherwise."""
 SIDE = 224
 
 
-def image_processor(folder: Any, config: Any, source: dict[str, Any]) -> Any:
-    """What prepares images, from the file beside the weights; resizing, centre crop and ImageNet's normalisation where there is none."""
+def load_image_processor(folder: Any, config: Any, source: dict[str, Any]) -> Any:
+    """Load the image processor next to the weights; without one, resize, crop the centre and normalise as for ImageNet."""
     from transformers import AutoImageProcessor
 
     if (Path(folder) / "preprocessor_config.json").is_file():
         return AutoImageProcessor.from_pretrained(folder, **source)
     side = getattr(config, "image_size", None) or SIDE
-    return PlainProcessor(whole_number(side[0] if isinstance(side, list | tuple) and side else side, "image_size", folder))
+    return PlainProcessor(require_count(side[0] if isinstance(side, list | tuple) and side else side, "image_size", folder))
 
 
 class PlainProcessor:
-    """The shorter side to the model's size, the centre cut out, channels normalised."""
+    """Resizes the shorter side to the model's size, crops the centre and normalises the channels."""
 
-    mean, sd = MEAN, SD
-
-    def __init__(self, side: int) -> None:
-        self.side = side
+    def __init__(self, side: int, mean: tuple[float, ...] = MEAN, sd: tuple[float, ...] = SD) -> None:
+        self.side, self.mean, self.sd = side, mean, sd
 
     def __call__(self, images: Any, return_tensors: str = "np") -> dict[str, Any]:
-        """`{"pixel_values": (1, 3, side, side)}` of one image."""
+        """`{"pixel_values": (1, 3, side, side)}` for one image."""
         from PIL import Image
 
         scale = self.side / min(images.size)
+        # max: rounding could leave a side one pixel short of the crop.
         wide, high = (max(self.side, round(length * scale)) for length in images.size)
         left, top = (wide - self.side) // 2, (high - self.side) // 2
         small = images.resize((wide, high), Image.Resampling.BICUBIC).crop((left, top, left + self.side, top + self.side))
@@ -52,39 +50,38 @@ class PlainProcessor:
 
 
 class ImageReader:
-    """One piece an image. `special(t)` tells how many of t positions come before the patches."""
+    """One chunk per image. `count_special(t)` says how many of t positions come before the patches."""
 
     unit = "images"
     pads = True
     special_tokens = ""
 
-    def __init__(self, model: LoadedModel, seq_len: int | None, special: Callable[[int], int] = lambda t: 0) -> None:
-        self.model, self.special, self.seq_len = model, special, 1
+    def __init__(self, model: LoadedModel, seq_len: int | None, count_special: Callable[[int], int] = lambda t: 0) -> None:
+        self.model, self.count_special, self.seq_len = model, count_special, 1
 
-    def pieces(self, content: Any) -> list[Piece]:
+    def chunks(self, content: Any) -> list[Chunk]:
         """The image as pixels."""
         with model_errors_as_user_errors(self.model.reference, CANNOT_RUN):
             pixels = self.model.processor(images=content, return_tensors="np")["pixel_values"][0]
-        return [Piece(np.asarray(pixels, dtype=np.float32), 1)]
+        return [Chunk(np.asarray(pixels, dtype=np.float32), 1)]
 
-    def probe(self, count: int, size: int) -> list[Piece]:
+    def probe(self, count: int, size: int) -> list[Chunk]:
         """Images of noise."""
         from PIL import Image
 
         noise = np.random.default_rng(0).integers(0, 255, (SIDE, SIDE, 3), dtype=np.uint8)
-        return self.pieces(Image.fromarray(noise)) * count
+        return self.chunks(Image.fromarray(noise)) * count
 
-    def feed(self, pieces: list[Piece]) -> Fed:
+    def feed(self, chunks: list[Chunk]) -> ModelInput:
         """Pixels (b, 3, h, w)."""
-        pixels = torch.from_numpy(np.stack([piece.data for piece in pieces])).to(self.model.device, self.model.base.dtype)
-        return Fed({"pixel_values": pixels}, lambda stack, t: [self._positions(t)] * len(pieces))
+        return ModelInput({"pixel_values": stack_chunks(chunks, self.model)}, lambda stack, t: [self._positions(t)] * len(chunks))
 
     def _positions(self, t: int) -> Positions:
-        return Positions(np.arange(t) < self.special(t), ordered=False)
+        return Positions(np.arange(t) < self.count_special(t), ordered=False)
 
 
 def past_the_square(t: int) -> int:
-    """How many positions are left over from a square of patches.
+    """The number of positions in addition to a square of patches.
 
     >>> past_the_square(197), past_the_square(196)
     (1, 0)

@@ -1,30 +1,33 @@
-"""Speech: clips at the model's own rate, cut into windows. Windows of different lengths never share a batch: in these models
-padding would reach what is measured (group norms, positional convolutions)."""
+"""Speech: clips at the model's own rate, cut into windows.
+
+Windows of different lengths never share a batch: in these models padding would reach the measured states, through group norms and
+positional convolutions.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.source import Clip
-from isoscope.models.model_errors import CANNOT_RUN, model_errors_as_user_errors, whole_number
-from isoscope.models.piece import Fed, Piece, Positions
+from isoscope.models.chunk import Chunk, ModelInput
+from isoscope.models.config_limits import require_count
+from isoscope.models.family import LoadedModel
+from isoscope.models.model_errors import CANNOT_RUN, model_errors_as_user_errors
+from isoscope.models.readers.batching import plain_positions
 from isoscope.sources.speech import resample
-
-if TYPE_CHECKING:
-    from isoscope.models.load import LoadedModel
 
 SECONDS = 30
 """The longest window; a longer clip is cut."""
 RATE = 16_000
 
 
-def feature_extractor(folder: Any, config: Any, source: dict[str, Any]) -> Any:
-    """What normalises clips, from the file beside the weights; its published defaults where there is none."""
+def load_feature_extractor(folder: Any, config: Any, source: dict[str, Any]) -> Any:
+    """Load the feature extractor next to the weights; without one, use its published defaults."""
     from transformers import AutoFeatureExtractor, Wav2Vec2FeatureExtractor
 
     if (Path(folder) / "preprocessor_config.json").is_file():
@@ -41,57 +44,53 @@ class WaveReader:
 
     def __init__(self, model: LoadedModel, seq_len: int | None) -> None:
         self.model = model
-        self.rate = whole_number(getattr(model.processor, "sampling_rate", None) or RATE, "sampling_rate", model.reference.spec)
+        self.rate = require_count(getattr(model.processor, "sampling_rate", None) or RATE, "sampling_rate", model.reference.spec)
         self.longest = SECONDS * self.rate
-        self.seq_len = seq_len or self._frames(self.longest)
+        self.seq_len = seq_len or self._count_frames(self.longest)
         if seq_len is not None:
-            self.longest = max(n for n in self._lengths() if self._frames(n) <= seq_len)
+            self.longest = max(n for n in self._window_lengths() if self._count_frames(n) <= seq_len)
 
-    def _lengths(self) -> range:
-        """The lengths in samples that a window of so many frames may have."""
-        step = max(self.longest // max(self._frames(self.longest), 1), 1)
-        return range(self._shortest(), self.longest + 1, max(step // 4, 1))
+    def _window_lengths(self) -> range:
+        """Lengths in samples from the shortest window to the longest, four steps per frame."""
+        step = max(self.longest // max(self._count_frames(self.longest), 1), 1)
+        return range(self._shortest_window(), self.longest + 1, max(step // 4, 1))
 
-    def _frames(self, samples: int) -> int:
+    def _count_frames(self, samples: int) -> int:
         with model_errors_as_user_errors(self.model.reference, CANNOT_RUN):
-            found = self.model.base._get_feat_extract_output_lengths(torch.tensor(samples))
-        return int(found)
+            frames = self.model.base._get_feat_extract_output_lengths(torch.tensor(samples))
+        return int(frames)
 
-    def _shortest(self) -> int:
-        """The fewest samples that give a frame."""
+    def _shortest_window(self) -> int:
+        """The fewest samples that give a frame, by bisection."""
         low, high = 0, self.rate
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if self._frames(middle) >= 1 else (middle, high)
+            low, high = (low, middle) if self._count_frames(middle) >= 1 else (middle, high)
         return high
 
-    def pieces(self, content: Clip) -> list[Piece]:
-        """Windows of at most half a minute; an end too short for a frame is left out."""
-        wave = resample(content.samples, content.rate, self.rate)
-        found, start = [], 0
+    def chunks(self, content: Clip) -> list[Chunk]:
+        """Cut a clip into windows of at most half a minute; an end too short for a frame is left out."""
+        wave = np.asarray(resample(content.samples, content.rate, self.rate), dtype=np.float32)
+        chunks, start = [], 0
         for i in range(0, len(wave), self.longest):
             window = wave[i : i + self.longest]
-            frames = self._frames(len(window)) if len(window) >= self._shortest() else 0
+            frames = self._count_frames(len(window)) if len(window) >= self._shortest_window() else 0
             if frames < 1:
                 break
-            found.append(Piece(np.asarray(window, dtype=np.float32), frames, start))
+            chunks.append(Chunk(window, frames, start))
             start += frames
-        return found
+        return chunks
 
-    def probe(self, count: int, size: int) -> list[Piece]:
+    def probe(self, count: int, size: int) -> list[Chunk]:
         """Windows of noise."""
         noise = np.random.default_rng(0).standard_normal(self.longest if size >= self.seq_len else self.rate).astype(np.float32)
-        return [Piece(noise, self._frames(len(noise))) for _ in range(count)]
+        return [Chunk(noise, self._count_frames(len(noise))) for _ in range(count)]
 
-    def feed(self, pieces: list[Piece]) -> Fed:
-        """Samples as the feature extractor leaves them: every frame counts."""
-        if len({len(piece.data) for piece in pieces}) > 1:
+    def feed(self, chunks: list[Chunk]) -> ModelInput:
+        """Samples as the feature extractor leaves them; every frame counts."""
+        if len({len(chunk.data) for chunk in chunks}) > 1:
             raise IsoscopeError("Windows of different lengths cannot share a batch.")
         with model_errors_as_user_errors(self.model.reference, CANNOT_RUN):
-            prepared = self.model.processor([piece.data for piece in pieces], sampling_rate=self.rate, return_tensors="pt")
+            prepared = self.model.processor([chunk.data for chunk in chunks], sampling_rate=self.rate, return_tensors="pt")
             samples = prepared["input_values"]
-        values = samples.to(self.model.device, self.model.base.dtype)
-        return Fed(
-            {"input_values": values},
-            lambda stack, t: [Positions(np.zeros(t, dtype=bool), start=piece.start) for piece in pieces],
-        )
+        return ModelInput({"input_values": samples.to(self.model.device, self.model.base.dtype)}, plain_positions(chunks))

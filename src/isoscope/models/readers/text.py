@@ -3,47 +3,43 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from isoscope.core.errors import IsoscopeError
+from isoscope.models.chunk import Chunk, ModelInput, Positions
+from isoscope.models.family import LoadedModel
 from isoscope.models.model_errors import CANNOT_RUN, model_errors_as_user_errors
-from isoscope.models.piece import Fed, Piece, Positions
+from isoscope.models.readers.batching import pad_right
 from isoscope.models.readers.tokenizer import show_around, token_names, tokens_around
 
-if TYPE_CHECKING:
-    from isoscope.models.load import LoadedModel
-
 DEFAULT_SEQ_LEN = 512
-FEW_SYMBOLS = 1024
-"""A vocabulary below this is one of characters, bytes, residues or atoms."""
+NO_LIMIT = 1_000_000
+"""A length beyond this stands for none: many tokenizers say 10³⁰."""
+
+Tokenized = tuple[list[tuple[list[Any], list[int]]], set[Any]]
+"""Ids and special-tokens mask of each sequence, and the ids of all tokens that control the model."""
 
 
-def longest(model: LoadedModel) -> int | None:
-    """The longest sequence a model takes, where it says so."""
-    limits = [_number(model.processor.model_max_length) or 0]
-    positions = _number(getattr(model.config, "max_position_embeddings", None)) or _number(getattr(model.config, "n_positions", None))
+def max_sequence_length(model: LoadedModel) -> int | None:
+    """The longest sequence a model takes, if it says so."""
+    limits = [_whole_number(model.processor.model_max_length) or 0]
+    config, embeddings = model.config, getattr(model.base, "embeddings", None)
+    positions = _whole_number(getattr(config, "max_position_embeddings", None)) or _whole_number(getattr(config, "n_positions", None))
     if positions and positions > 0:
-        # RoBERTa and its kin count positions from the one after the padding's.
-        offset = getattr(_embeddings(model.base), "padding_idx", None) if _counts_past_padding(model.base) else None
+        # RoBERTa and its kin count positions from the one after the padding's, so their table has a few rows that no token uses.
+        counts_past_padding = hasattr(embeddings, "create_position_ids_from_inputs_embeds")
+        offset = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None) if counts_past_padding else None
         limits.append(positions - (offset + 1 if offset is not None else 0))
-    return min((limit for limit in limits if 0 < limit < 1_000_000), default=None)  # 0, or 10³⁰ in many tokenizers, stand for none
+    return min((limit for limit in limits if 0 < limit < NO_LIMIT), default=None)
 
 
-def _number(value: Any) -> int | None:
-    """A whole number that a configuration gives; None where it gives none, or something else."""
+def _whole_number(value: Any) -> int | None:
+    """A whole number from a configuration; None if it holds none, or something else."""
     return int(value) if isinstance(value, int | float) and value == value and abs(value) != float("inf") else None
-
-
-def _embeddings(base: Any) -> Any:
-    return getattr(getattr(base, "embeddings", None), "position_embeddings", None)
-
-
-def _counts_past_padding(base: Any) -> bool:
-    return hasattr(getattr(base, "embeddings", None), "create_position_ids_from_inputs_embeds")
 
 
 class TextReader:
@@ -54,77 +50,69 @@ class TextReader:
 
     def __init__(self, model: LoadedModel, seq_len: int | None) -> None:
         self.model, self.tokenizer = model, model.processor
-        most = longest(model)
-        if seq_len is not None and most is not None and seq_len > most:
-            raise IsoscopeError(f"{model.reference.name} takes at most {most} tokens a sequence; --seq-len was {seq_len}.")
-        self.seq_len = seq_len or min(DEFAULT_SEQ_LEN, most or DEFAULT_SEQ_LEN)
+        longest = max_sequence_length(model)
+        if seq_len is not None and longest is not None and seq_len > longest:
+            raise IsoscopeError(f"{model.reference.name} takes at most {longest} tokens per sequence; --seq-len was {seq_len}.")
+        self.seq_len = seq_len or min(DEFAULT_SEQ_LEN, longest or DEFAULT_SEQ_LEN)
 
-    def pieces(self, content: Any) -> list[Piece]:
-        """At most `seq_len` consecutive tokens a sequence; each gets the special tokens that the model expects around it."""
+    def chunks(self, content: Any) -> list[Chunk]:
+        """Cut a text into sequences of at most `seq_len` tokens, each with the special tokens that the model expects."""
         with model_errors_as_user_errors(self.model.reference, CANNOT_RUN):
-            return encode(self.tokenizer, content, self.seq_len)
+            tokenized = _tokenize(self.tokenizer, content, self.seq_len)
+        return _make_chunks(*tokenized)
 
     @cached_property
     def special_tokens(self) -> str:
-        """The special tokens that are fed around each sequence, by name."""
-        return show_around(*self._around)
+        """The special tokens around each sequence, by name."""
+        return show_around(*self._names_around)
 
     @cached_property
-    def _around(self) -> tuple[list[str], list[str]]:
+    def _names_around(self) -> tuple[list[str], list[str]]:
         with model_errors_as_user_errors(self.model.reference, CANNOT_RUN):
             before, after = tokens_around(self.tokenizer)
         return token_names(self.tokenizer, before), token_names(self.tokenizer, after)
 
-    def probe(self, count: int, size: int) -> list[Piece]:
-        """Sequences of one token, again and again."""
+    def probe(self, count: int, size: int) -> list[Chunk]:
+        """Sequences that repeat one token."""
         n = min(size, self.seq_len)
-        return [Piece(np.ones(n, dtype=np.int64), n, special=np.zeros(n, dtype=bool)) for _ in range(count)]
+        return [Chunk(np.ones(n, dtype=np.int64), n) for _ in range(count)]
 
-    def feed(self, pieces: list[Piece]) -> Fed:
+    def feed(self, chunks: list[Chunk]) -> ModelInput:
         """Ids and their mask, padded on the right."""
-        ids, mask = self._padded(pieces)
-        return Fed(self._arguments(ids, mask), lambda stack, t: self._positions(pieces, stack, t))
+        ids, mask = self._pad(chunks)
+        return ModelInput(self._arguments(ids, mask), lambda stack, t: self._positions(chunks, stack, t))
 
     def _arguments(self, ids: Tensor, mask: Tensor) -> dict[str, Any]:
         return {"input_ids": ids, "attention_mask": mask}
 
-    def _positions(self, pieces: list[Piece], stack: str, t: int) -> list[Positions]:
-        return [Positions(_special(piece), piece.data, piece.start) for piece in pieces]
+    def _positions(self, chunks: list[Chunk], stack: str, t: int) -> list[Positions]:
+        return [Positions(chunk.special_mask, chunk.data, chunk.start) for chunk in chunks]
 
-    def _padded(self, pieces: list[Piece]) -> tuple[Tensor, Tensor]:
-        width = max(piece.size for piece in pieces)
-        ids = torch.full((len(pieces), width), self._padding, dtype=torch.long)
-        mask = torch.zeros_like(ids)
-        for row, piece in enumerate(pieces):
-            ids[row, : piece.size] = torch.from_numpy(piece.data)
-            mask[row, : piece.size] = 1
-        return ids.to(self.model.device), mask.to(self.model.device)
+    def _pad(self, chunks: list[Chunk]) -> tuple[Tensor, Tensor]:
+        return pad_right([chunk.data for chunk in chunks], self._padding_id, self.model.device)
 
     @cached_property
-    def _padding(self) -> int:
-        for token in (self.tokenizer.pad_token_id, getattr(self.model.config, "pad_token_id", None)):
-            if (number := _number(token)) is not None:
-                return number
-        return 0
+    def _padding_id(self) -> int:
+        return _first_number(self.tokenizer.pad_token_id, getattr(self.model.config, "pad_token_id", None))
 
 
 class CausalReader(TextReader):
     """Sequences for a decoder, which keeps nothing between batches."""
 
     def _arguments(self, ids: Tensor, mask: Tensor) -> dict[str, Any]:
-        return {"input_ids": ids, "attention_mask": mask, "use_cache": False}
+        return super()._arguments(ids, mask) | {"use_cache": False}
 
 
 class PairReader(TextReader):
-    """Sequences for an encoder; its decoder is fed the same ones, behind its start token. Encoders without a decoder are fed alone."""
+    """Sequences for an encoder; its decoder gets the same ones, after its start token. An encoder without a decoder is fed alone."""
 
     @cached_property
     def special_tokens(self) -> str:
-        """The special tokens that are fed to each of the two."""
-        before, after = self._around
+        """The special tokens of the encoder and of the decoder."""
+        before, after = self._names_around
         if not self._has_decoder:
             return show_around(before, after)
-        shifted = show_around(token_names(self.tokenizer, [self._start]) + before, after[:-1])
+        shifted = show_around(token_names(self.tokenizer, [self._start_id]) + before, after[:-1])
         return f"encoder: {show_around(before, after)}; decoder: {shifted}"
 
     @cached_property
@@ -132,57 +120,64 @@ class PairReader(TextReader):
         return "decoder" in self.model.family.stacks(self.model.base)
 
     def _arguments(self, ids: Tensor, mask: Tensor) -> dict[str, Any]:
-        arguments = {"input_ids": ids, "attention_mask": mask}
+        arguments = super()._arguments(ids, mask)
         if not self._has_decoder:
             return arguments
-        if not 0 <= self._start < 2**63:
+        if not 0 <= self._start_id < 2**63:
             raise IsoscopeError(
-                f"{self.model.reference.spec} cannot be run: its decoder starts with token {self._start}; correct its config.json."
+                f"{self.model.reference.spec} cannot be run: its decoder starts with token {self._start_id}; correct its config.json."
             )
-        shifted = torch.cat([torch.full_like(ids[:, :1], self._start), ids[:, :-1]], dim=1)
+        shifted = torch.cat([torch.full_like(ids[:, :1], self._start_id), ids[:, :-1]], dim=1)
         return arguments | {"decoder_input_ids": shifted, "decoder_attention_mask": mask, "use_cache": False}
 
     @cached_property
-    def _start(self) -> int:
-        for name in ("decoder_start_token_id", "pad_token_id", "bos_token_id"):
-            if (token := _number(getattr(self.model.config, name, None))) is not None:
-                return token
-        return 0
+    def _start_id(self) -> int:
+        config = self.model.config
+        return _first_number(*(getattr(config, name, None) for name in ("decoder_start_token_id", "pad_token_id", "bos_token_id")))
 
-    def _positions(self, pieces: list[Piece], stack: str, t: int) -> list[Positions]:
+    def _positions(self, chunks: list[Chunk], stack: str, t: int) -> list[Positions]:
         if stack != "decoder":
-            return super()._positions(pieces, stack, t)
+            return super()._positions(chunks, stack, t)
         return [
-            Positions(np.concatenate([[True], _special(piece)[:-1]]), np.concatenate([[self._start], piece.data[:-1]]), piece.start)
-            for piece in pieces
+            Positions(np.concatenate([[True], chunk.special_mask[:-1]]), np.concatenate([[self._start_id], chunk.data[:-1]]), chunk.start)
+            for chunk in chunks
         ]
 
 
-def _special(piece: Piece) -> np.ndarray:
-    return piece.special if piece.special is not None else np.zeros(piece.size, dtype=bool)
+def _first_number(*values: Any) -> int:
+    """The first of the values that is a whole number; 0 if none is."""
+    return next((number for value in values if (number := _whole_number(value)) is not None), 0)
 
 
-def encode(tokenizer: Any, text: str, seq_len: int) -> list[Piece]:
-    """At most `seq_len` consecutive tokens a sequence; each gets the special tokens that the model expects around it."""
+def encode_text(tokenizer: Any, text: str, seq_len: int) -> list[Chunk]:
+    """Cut a text into sequences of at most `seq_len` tokens, each with the special tokens that the model expects."""
+    return _make_chunks(*_tokenize(tokenizer, text, seq_len))
+
+
+def _tokenize(tokenizer: Any, text: str, seq_len: int) -> Tokenized:
+    """Every call into the tokenizer, and nothing else: an exception from here is the tokenizer's."""
     room = seq_len - tokenizer.num_special_tokens_to_add()
     if room < 1:
-        raise IsoscopeError(f"A sequence of {seq_len} tokens leaves no room beside {seq_len - room} special ones; raise --seq-len.")
+        raise IsoscopeError(f"A sequence of {seq_len} tokens leaves no room next to {seq_len - room} special ones; raise --seq-len.")
     if getattr(tokenizer, "is_fast", False):
-        found = tokenizer(text, truncation=True, max_length=seq_len, return_overflowing_tokens=True, return_special_tokens_mask=True)
-        pairs = list(zip(found["input_ids"], found["special_tokens_mask"], strict=True))
-    else:
-        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-        pieces = [ids[i : i + room] for i in range(0, len(ids), room)]
-        whole = [tokenizer.build_inputs_with_special_tokens(piece) for piece in pieces]
-        pairs = [(ids, tokenizer.get_special_tokens_mask(ids, already_has_special_tokens=True)) for ids in whole]
-    controls = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
-    sequences, start = [], 0
-    for ids, mask in pairs:
+        encoded = tokenizer(text, truncation=True, max_length=seq_len, return_overflowing_tokens=True, return_special_tokens_mask=True)
+        sequences = list(zip(encoded["input_ids"], encoded["special_tokens_mask"], strict=True))
+    else:  # slow tokenizers return no overflow: the ids are cut here, before special tokens are added
+        bare = tokenizer(text, add_special_tokens=False)["input_ids"]
+        built = [tokenizer.build_inputs_with_special_tokens(bare[i : i + room]) for i in range(0, len(bare), room)]
+        sequences = [(ids, tokenizer.get_special_tokens_mask(ids, already_has_special_tokens=True)) for ids in built]
+    return sequences, set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+
+
+def _make_chunks(sequences: list[tuple[list[Any], list[int]]], controls: set[Any]) -> list[Chunk]:
+    chunks, start = [], 0
+    for ids, mask in sequences:
         if not all(isinstance(token, int) for token in ids):
             raise IsoscopeError("Its tokenizer has no id for a part of the text; give it a token for what it does not know (unk_token).")
         array = np.asarray(ids, dtype=np.int64)
+        # A special token that is written out in the text is special too, although the tokenizer's mask does not say so.
         special = np.asarray(mask, dtype=bool) | np.isin(array, list(controls))
         if len(array) and not special.all():
-            sequences.append(Piece(array, len(array), start, special))
+            chunks.append(Chunk(array, len(array), start, special))
         start += len(array)
-    return sequences
+    return chunks

@@ -1,1 +1,1 @@
-"""Where the checkpoints of a training are found: in a folder, under a pattern of paths, on the hub."""
+"""The checkpoints of a training: in a folder, under a pattern of paths, on the hub."""

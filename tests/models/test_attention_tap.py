@@ -3,22 +3,31 @@
 import copy
 import dataclasses
 import itertools
-import weakref
 
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.models.attention import Attended, AttentionTap
+from isoscope.models.attention_call import AttentionCall
 from isoscope.models.attention_rows import attention_rows
+from isoscope.models.attention_tap import AttentionTap
 from isoscope.models.family import Stack, families
-from isoscope.models.load import load
-from isoscope.models.reference import resolve
+from isoscope.models.load import load_model
+from isoscope.models.model_name import resolve_model
 from isoscope.models.tap import Tap
 from isoscope.sources import open_source
 from tests.models.brute_attention import NORMED, Reference, eager, references
+from tests.models.written_attention import (
+    CLOSE,
+    WRITTEN,
+    Block,
+    Model,
+    labels,
+    scores_of,
+    split_heads,
+    watch_attention,
+)
 from tests.models.zoo import ZOO, build
 
 BY_TITLE = {small.title: small for small in ZOO}
@@ -26,8 +35,6 @@ WITHOUT = tuple(title for family in families for title in family.without_attenti
 ATTENDING = [title for title in BY_TITLE if title not in WITHOUT]
 ROTARY = {"ModernBERT", "GPT-J", "GPT-NeoX (Pythia)", "Llama", "Falcon", "Qwen2", "Qwen3", "Gemma", "Gemma 2", "Gemma 3", "OLMo", "OLMo 2"}
 ROTARY |= {"isoscope text, causal", "isoscope speech"}
-CLOSE = {"rtol": 1e-5, "atol": 1e-5}
-"""Of Swin v2, which takes 200 from the scores between windows: about a mean of −100 float32 has fewer digits."""
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +46,9 @@ def seen(tmp_path_factory, data):
         if title not in made:
             small = BY_TITLE[title]
             folder = build(small, tmp_path_factory.mktemp("zoo") / f"small-{len(made)}")
-            loaded = load(resolve(str(folder)))
+            loaded = load_model(resolve_model(str(folder)))
             arguments = _arguments(loaded, data[loaded.family.source])
-            calls, outputs = _watched(loaded.family.stacks(loaded.base), lambda: loaded.base(**arguments))
+            calls, outputs = watch_attention(loaded.family.stacks(loaded.base), lambda: loaded.base(**arguments))
             reference = references(small, eager(small, folder), arguments) if title not in WITHOUT else []
             made[title] = calls, outputs, reference
         return made[title]
@@ -49,42 +56,15 @@ def seen(tmp_path_factory, data):
     return see
 
 
-def _watched(stacks, run):
-    """The calls of one forward pass, and what the untapped and the tapped model give."""
-    calls = []
-    tap = Tap(stacks, lambda site, state: None)
-    with torch.inference_mode():
-        plain = run()
-        tap.begin()
-        with tap.attached(), AttentionTap(tap.running, lambda call: calls.append(_kept(call))):
-            tapped = run()
-    return calls, (plain, tapped)
-
-
 def _arguments(loaded, source):
     """A batch of three pieces, of different sizes where these may share a batch; CANINE's are longer than a chunk."""
     lengths = {"canine": 200, "byt5": 40}
     reader = loaded.family.reader(loaded, lengths.get(loaded.family.name, 20 if loaded.family.source == "text" else None))
     items = itertools.islice(open_source(source, None, loaded.family.source).items(), 8)
-    pieces = [piece for item in items for piece in reader.pieces(item.content)]
+    pieces = [piece for item in items for piece in reader.chunks(item.content)]
     alike = [piece for piece in pieces if reader.pads or piece.data.shape == pieces[0].data.shape]
     chosen = sorted(alike[:8], key=lambda piece: piece.size)
     return reader.feed(list({id(piece): piece for piece in (chosen[0], chosen[len(chosen) // 2], chosen[-1])}.values())).arguments
-
-
-def _kept(call):
-    """What a call held, copied: models write over it."""
-    held = {field.name: getattr(call, field.name) for field in dataclasses.fields(call)}
-    copies = {id(value): value.clone() for value in held.values() if isinstance(value, torch.Tensor)}
-    return dataclasses.replace(call, **{name: copies[id(value)] for name, value in held.items() if id(value) in copies})
-
-
-def scores_of(call: Attended) -> torch.Tensor:
-    """(b, h, t, s) scale · q kᵀ + bias in float64, closed positions at −∞."""
-    key = call.key.double().repeat_interleave(call.query.shape[1] // call.key.shape[1], 1)
-    scores = call.scale * (call.query.double() @ key.mT)
-    scores = scores if call.bias is None else scores + call.bias.double()
-    return scores if call.mask is None else scores.masked_fill(~call.mask, -torch.inf)
 
 
 def points(x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
@@ -92,7 +72,7 @@ def points(x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
     return x.double().transpose(1, 2)[at]
 
 
-def compare(calls: list[Attended], reference: list[Reference]) -> None:
+def compare(calls: list[AttentionCall], reference: list[Reference]) -> None:
     """Sites, scores, masks, weights, queries and keys, call by call."""
     assert [(call.site.stack, call.site.kind, call.site.layer) for call in calls] == [one.site for one in reference]
     for call, one in zip(calls, reference, strict=True):
@@ -129,7 +109,7 @@ def test_a_tapped_model_computes_the_same_bit_for_bit(title, seen):
     assert compared
 
 
-def test_what_the_small_models_show(seen):
+def test_small_models_cover_rotary_grouped_queries_padding_and_several_calls(seen):
     """The cases that matter are there: rotary, grouped queries, padding, causal rows, several calls at one site."""
     turned = {title for title in ATTENDING if any(call.plain_query is not call.query for call in seen(title)[0])}
     assert turned == ROTARY
@@ -229,166 +209,6 @@ def _covariance(x):
     return centred.mT @ centred / x.shape[1]
 
 
-class Block(nn.Module):
-    """A hand-written block: `attend(self, q, k)` gives weights (b, h, t, s) for queries and keys (b, t, h · e)."""
-
-    def __init__(self, attend, heads=3, width=12, keys=12):
-        super().__init__()
-        self.attend, self.heads = attend, heads
-        self.q, self.k, self.v = nn.Linear(width, width), nn.Linear(width, keys), nn.Linear(width, width)
-        self.router = nn.Linear(width, 2)
-
-    def forward(self, x):
-        weights = self.attend(self, self.q(x), self.k(x))
-        mixed = (weights @ _split(self.v(x), self.heads)).transpose(1, 2).flatten(2)
-        return x + mixed * functional.softmax(self.router(x), -1)[..., :1]  # a softmax without a product is no attention
-
-
-class Model(nn.Module):
-    """Blocks, and attention that is outside of them: over a learned pooling query."""
-
-    def __init__(self, *blocks):
-        super().__init__()
-        self.layers = nn.ModuleList(blocks)
-        self.pool = nn.Parameter(torch.randn(1, 1, 12))
-
-    def forward(self, x):
-        for layer in self.layers:
-            x = layer(x)
-        return functional.scaled_dot_product_attention(self.pool.expand(len(x), 1, 12), x, x)
-
-
-def _split(x, heads):
-    """(b, h, t, e)"""
-    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
-
-
-def _folded(x, heads):
-    """(b · h, t, e)"""
-    return _split(x, heads).flatten(0, 1)
-
-
-def _time_first(x, heads):
-    """(b · h, t, e) without a tensor of four axes on the way."""
-    b, t, d = x.shape
-    return x.transpose(0, 1).contiguous().view(t, b * heads, d // heads).transpose(0, 1)
-
-
-def _rotated(x):
-    """Rotary by complex numbers, (b, t, h, e)."""
-    angles = torch.arange(x.shape[1])[:, None, None] / 10 ** torch.arange(x.shape[-1] // 2)
-    turned = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2)) * torch.polar(torch.ones_like(angles), angles)
-    return torch.view_as_real(turned).flatten(3).type_as(x)
-
-
-def _halves(x):
-    """Rotary of half of each head, written into it, (b, h, t, e)."""
-    r = x.shape[-1] // 2
-    angles = torch.arange(x.shape[2])[:, None] / 10 ** torch.arange(r // 2).repeat(2)
-    part = x[..., :r]
-    x[..., :r] = part * angles.cos() + torch.cat((-part[..., r // 2 :], part[..., : r // 2]), -1) * angles.sin()
-    return x
-
-
-def _unbound(q, k):
-    """Queries and keys stacked, heads folded into the batch, and taken apart."""
-    both = torch.stack([q, k]).unflatten(-1, (3, -1)).permute(0, 1, 3, 2, 4)
-    q, k = both.reshape(2, -1, *both.shape[-2:]).unbind(0)
-    return ((q * 0.5) @ k.transpose(-2, -1)).softmax(-1).unflatten(0, (-1, 3))
-
-
-def _in_place(block, q, k):
-    scores = _split(q, 3) @ _split(k, 3).transpose(-1, -2)
-    scores *= 0.5
-    scores.masked_fill_(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -torch.inf)
-    scores -= scores.amax(-1, keepdim=True)
-    return functional.softmax(scores, -1)
-
-
-def _einsum(equation, dim, order):
-    def attend(block, q, k):
-        scores = torch.einsum(equation, q.unflatten(-1, (3, -1)), k.unflatten(-1, (3, -1))) / 2
-        return torch.softmax(scores, dim).permute(order)
-
-    return attend
-
-
-WRITTEN = {
-    "matmul": lambda _, q, k: (_split(q, 3) @ _split(k, 3).mT / 2).softmax(-1),
-    "scale within": lambda _, q, k: nn.Softmax(-1)((_split(q, 3) * 0.25) @ (2 * _split(k, 3).transpose(2, 3))),
-    "einsum": _einsum("bthe,bshe->bhts", -1, (0, 1, 2, 3)),
-    "heads last": _einsum("bthe,bshe->btsh", 2, (0, 3, 1, 2)),
-    "ellipsis": lambda _, q, k: torch.einsum("...te,...se->...ts", _split(q, 3) / 2, _split(k, 3)).softmax(-1),
-    "keys by queries": lambda _, q, k: torch.softmax(torch.matmul(_split(k, 3), _split(q, 3).mT) / 2, -2).mT,
-    "turned": lambda _, q, k: torch.softmax((_split(k, 3) @ _split(q, 3).mT).transpose(2, 3).mul(0.5), -1),
-    "bmm": lambda _, q, k: torch.bmm(_folded(q, 3) / 2, _folded(k, 3).mT).softmax(-1).unflatten(0, (-1, 3)),
-    "bmm, unfolded": lambda _, q, k: torch.bmm(_folded(q, 3), _folded(k, 3).mT / 2).unflatten(0, (-1, 3)).softmax(-1),
-    "time first": lambda _, q, k: torch.bmm(_time_first(q, 3), _time_first(k, 3).mT / 2).softmax(-1).unflatten(0, (-1, 3)),
-    "baddbmm": lambda _, q, k: (
-        torch.baddbmm(torch.empty(len(q) * 3, 9, 9), _folded(q, 3), _folded(k, 3).mT, beta=0, alpha=0.5).softmax(-1).unflatten(0, (-1, 3))
-    ),
-    "float64": lambda _, q, k: functional.softmax(_split(q, 3) @ _split(k, 3).mT / 2, -1, dtype=torch.float64).float(),
-    "in place": _in_place,
-    "unbound": lambda _, q, k: _unbound(q, k),
-    "biased": lambda _, q, k: (_split(q, 3) @ _split(k, 3).mT / 2 + torch.arange(9) / 9).softmax(-1),
-    "capped": lambda _, q, k: (3 * torch.tanh(_split(q, 3) @ _split(k, 3).mT / 2 / 3)).softmax(-1),
-    "complex rotary": lambda _, q, k: (
-        _rotated(q.unflatten(-1, (3, -1))).transpose(1, 2) @ _rotated(k.unflatten(-1, (3, -1))).permute(0, 2, 3, 1) / 2
-    ).softmax(-1),
-    "rotary in place": lambda _, q, k: (_halves(_split(q, 3)) @ _halves(_split(k, 3)).mT / 2).softmax(-1),
-    "one key head": lambda _, q, k: (_split(q, 3) @ _split(k, 1).mT / 2).softmax(-1),
-    "repeated keys": lambda _, q, k: (_split(q, 3) @ _split(k, 1).repeat_interleave(3, 1).mT / 2).softmax(-1),
-}
-
-
-@pytest.mark.parametrize("style", WRITTEN)
-def test_hand_written_attention(style):
-    """The weights that the module itself computed, and its own projections."""
-    torch.manual_seed(0)
-    own = []
-
-    def attend(block, q, k):
-        own.append((q.clone(), k.clone(), WRITTEN[style](block, q, k).clone()))
-        return own[-1][-1]
-
-    single = style in ("one key head", "repeated keys")
-    model = Model(*(Block(attend, keys=4 if single else 12) for _ in range(2))).eval()
-    x = 2 * torch.randn(2, 9, 12)
-    calls, given = [], []
-
-    def receive(call):
-        calls.append(_kept(call))
-        given.append(weakref.ref(call.query))
-
-    tap = Tap({"encoder": Stack(model)}, lambda site, state: None)
-    with torch.inference_mode():
-        plain = model(x)
-        own.clear()
-        tap.begin()
-        with tap.attached(), AttentionTap(tap.running, receive):
-            tapped = model(x)
-    assert torch.equal(plain, tapped)
-    assert [call.site.label for call in calls] == ["encoder.attention.1", "encoder.attention.2"]
-    for call, (q, k, weights) in zip(calls, own, strict=True):
-        torch.testing.assert_close(scores_of(call).softmax(-1), weights.double(), **CLOSE)
-        times = {
-            "scale within": (0.25, 2.0),
-            "ellipsis": (0.5, 1),
-            "bmm": (0.5, 1),
-            "unbound": (0.5, 1),
-            "bmm, unfolded": (1, 0.5),
-            "time first": (1, 0.5),
-        }
-        for ours, theirs, heads, factor in zip(
-            (call.plain_query, call.plain_key), (q, k), (3, 1 if single else 3), times.get(style, (1, 1)), strict=True
-        ):
-            torch.testing.assert_close(ours, factor * _split(theirs, heads), **CLOSE)
-        assert ("rotary" in style) == (not torch.allclose(call.plain_query, call.query))
-        assert (call.mask is not None) == (style == "in place")
-        assert (call.bias is not None) == (style in ("in place", "biased", "capped"))
-    assert all(reference() is None for reference in given)  # nothing of a pass is held after it
-
-
 def test_two_modules_that_attend_in_one_block_are_refused():
     class Two(nn.Module):
         def __init__(self):
@@ -402,24 +222,9 @@ def test_two_modules_that_attend_in_one_block_are_refused():
         def forward(self, x):
             return self.a(self.a(x))
 
-    assert _labels(Model(Again(), Again())) == ["encoder.attention.1", "encoder.attention.1", "encoder.attention.2", "encoder.attention.2"]
+    assert labels(Model(Again(), Again())) == ["encoder.attention.1", "encoder.attention.1", "encoder.attention.2", "encoder.attention.2"]
     with pytest.raises(IsoscopeError, match="Layer 1 of the encoder holds more than one module of attention"):
-        _labels(Model(Two(), Two()))
-
-
-def test_scores_that_cannot_be_followed_are_refused():
-    """A column that no key has: a sink that the model adds."""
-    sunk = Block(lambda _, q, k: torch.cat([_split(q, 3) @ _split(k, 3).mT, torch.zeros(2, 3, 9, 1)], -1).softmax(-1)[..., :-1])
-    with pytest.raises(IsoscopeError, match="The attention of layer 1 of the encoder cannot be followed: its scores are cut or joined"):
-        _labels(Model(sunk, sunk))
-
-
-def _labels(model):
-    tap, labels = Tap({"encoder": Stack(model, "layers.*")}, lambda site, state: None), []
-    tap.begin()
-    with torch.inference_mode(), tap.attached(), AttentionTap(tap.running, lambda call: labels.append(call.site.label)):
-        model(torch.randn(2, 9, 12))
-    return labels
+        labels(Model(Two(), Two()))
 
 
 @pytest.fixture
@@ -457,14 +262,14 @@ def test_torch_transformers(masks, batch_first, no_fast_path):
         weights = nn.MultiheadAttention.forward(module, *args, **kwargs | {"need_weights": True, "average_attn_weights": False})[1]
         w, b = module.in_proj_weight.double().chunk(3), module.in_proj_bias.double().chunk(3)
         sides = [given.double() if batch_first else given.double().transpose(0, 1) for given in args[:2]]
-        expected.append((weights.double(), *(_split(side @ w[i].T + b[i], 3) for i, side in enumerate(sides))))
+        expected.append((weights.double(), *(split_heads(side @ w[i].T + b[i], 3) for i, side in enumerate(sides))))
 
     for module in theirs.modules():
         if isinstance(module, nn.MultiheadAttention):
             module.register_forward_pre_hook(watch, with_kwargs=True)
     with torch.inference_mode():
         run(*theirs)
-    calls, outputs = _watched({"encoder": Stack(ours[0]), "decoder": Stack(ours[1])}, lambda: run(*ours))
+    calls, outputs = watch_attention({"encoder": Stack(ours[0]), "decoder": Stack(ours[1])}, lambda: run(*ours))
     assert torch.equal(*outputs)
     names = ["encoder.attention.1", "encoder.attention.2", "decoder.attention.1", "decoder.cross_attention.1"]
     assert [call.site.label for call in calls] == [*names, "decoder.attention.2", "decoder.cross_attention.2"]
@@ -476,7 +281,7 @@ def test_torch_transformers(masks, batch_first, no_fast_path):
             torch.testing.assert_close(scores_of(dataclasses.replace(call, query=call.query.roll(1, 1))).softmax(-1), weights, **CLOSE)
 
 
-def test_keys_that_no_position_has_are_refused(no_fast_path):
+def test_keys_without_a_position_are_refused(no_fast_path):
     layer = nn.TransformerEncoderLayer(12, 3, 20, batch_first=True).eval()
     layer.self_attn = nn.MultiheadAttention(12, 3, add_zero_attn=True, batch_first=True).eval()
     model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
@@ -495,11 +300,11 @@ def test_keys_that_no_position_has_are_refused(no_fast_path):
 def test_real_weights(name, title, sites, request):
     """In float64, where two ways to the same number leave no room for rounding."""
     folder = str(request.getfixturevalue(name))
-    loaded = load(resolve(folder))
+    loaded = load_model(resolve_model(folder))
     arguments = _arguments(loaded, "embedded")
     twin = copy.deepcopy(loaded.base.double())
     twin.set_attn_implementation("eager")
-    calls, (plain, tapped) = _watched(loaded.family.stacks(loaded.base), lambda: loaded.base(**arguments)[0])
+    calls, (plain, tapped) = watch_attention(loaded.family.stacks(loaded.base), lambda: loaded.base(**arguments)[0])
     assert torch.equal(plain, tapped)
     small = dataclasses.replace(BY_TITLE[title], config={"num_key_value_heads": calls[0].key.shape[1]}, sites=sites)
     compare(calls, references(small, twin, arguments))

@@ -10,9 +10,9 @@ from safetensors.torch import load_file, save_file
 
 import isoscope
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
-from isoscope.models.fit import fit_of
-from isoscope.models.load import load
-from isoscope.models.reference import resolve
+from isoscope.models.load import load_model
+from isoscope.models.model_name import resolve_model
+from isoscope.models.weight_fit import compare_weights
 from tests.models.zoo import ZOO, Small, build
 
 HEADS = [
@@ -75,11 +75,11 @@ def test_a_checkpoint_that_lacks_only_its_head_is_measured(tmp_path, data, title
 
 def test_an_output_table_is_measured_only_if_the_checkpoint_has_it(tmp_path, data):
     folder = made(tmp_path / "model", "Llama", "LlamaForCausalLM", {"tie_word_embeddings": False})
-    assert load(resolve(str(folder)), device="cpu").output_embedding is not None
+    assert load_model(resolve_model(str(folder)), device="cpu").output_embedding is not None
     assert "output_embedding" in set(measured(folder, data["text"], tmp_path / "whole").table()["kind"])
     spoil(folder, without("lm_head."))
     with pytest.warns(IsoscopeWarning, match=r"1 missing and initialised at random \(lm_head.weight\)"):
-        assert load(resolve(str(folder)), device="cpu").output_embedding is None
+        assert load_model(resolve_model(str(folder)), device="cpu").output_embedding is None
 
 
 def test_a_head_of_another_shape_is_named_too(tmp_path):
@@ -90,7 +90,7 @@ def test_a_head_of_another_shape_is_named_too(tmp_path):
 
     assert spoil(folder, cut) == ["classifier.bias", "classifier.weight"]
     with pytest.warns(IsoscopeWarning, match=r"2 of another shape and initialised at random \(classifier.bias: \(1,\), not \(2,\)"):
-        load(resolve(str(folder)), device="cpu")
+        load_model(resolve_model(str(folder)), device="cpu")
 
 
 @pytest.mark.parametrize(("title", "model", "more", "head"), HEADS)
@@ -102,7 +102,7 @@ def test_a_weight_of_a_stack_is_refused_whether_or_not_the_head_is_there(tmp_pat
         with pytest.raises(
             IsoscopeError, match=rf"do not fit its architecture: 1 missing and initialised at random \({re.escape(blocks[0])}\)"
         ):
-            load(resolve(str(folder)), device="cpu")
+            load_model(resolve_model(str(folder)), device="cpu")
 
 
 @pytest.mark.parametrize(
@@ -113,17 +113,17 @@ def test_a_tied_table_is_part_of_what_is_measured(tmp_path, title, model, table)
     folder = made(tmp_path / "model", title, model, {})
     with warnings.catch_warnings():
         warnings.simplefilter("error", IsoscopeWarning)
-        load(resolve(str(folder)), device="cpu")  # its file has one name for both tables, and nothing is missing
+        load_model(resolve_model(str(folder)), device="cpu")  # its file has one name for both tables, and nothing is missing
     assert spoil(folder, without(table)) == [table]
     with pytest.raises(IsoscopeError, match="do not fit its architecture"):
-        load(resolve(str(folder)), device="cpu")
+        load_model(resolve_model(str(folder)), device="cpu")
 
 
-def test_a_whisper_that_cannot_say_is_fed_its_prompt_alone(tmp_path):
+def test_whisper_without_an_output_table_is_fed_its_prompt_alone(tmp_path):
     folder = made(tmp_path / "model", "Whisper", "WhisperForConditionalGeneration", {"tie_word_embeddings": False})
     spoil(folder, without("proj_out."))
     with pytest.warns(IsoscopeWarning, match=r"\(proj_out.weight\)"):
-        model = load(resolve(str(folder)), device="cpu")
+        model = load_model(resolve_model(str(folder)), device="cpu")
     reader = model.family.reader(model, None)
     fed = reader.feed(reader.probe(2, 1))
     assert fed.arguments["decoder_input_ids"].tolist() == [[2], [2]]
@@ -151,7 +151,7 @@ def test_names_of_a_head_inside_a_stack_do_not_help():
         def get_input_embeddings(self):
             raise NotImplementedError
 
-    found = fit_of(Whole(), {"missing_keys": ["base.blocks.0.lm_head.weight", "lm_head.weight"]})
+    found = compare_weights(Whole(), {"missing_keys": ["base.blocks.0.lm_head.weight", "lm_head.weight"]})
     assert found.inside == "1 missing and initialised at random (base.blocks.0.lm_head.weight)"
     assert found.outside == "1 missing and initialised at random (lm_head.weight)"
 

@@ -10,10 +10,9 @@ import torch
 
 import isoscope
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
-from isoscope.models import reference
 from isoscope.models.formats.gguf import special_tokens
-from isoscope.models.load import load
-from isoscope.models.reference import resolve
+from isoscope.models.load import load_model
+from isoscope.models.model_name import resolve_model
 from isoscope.report.page import page
 from tests.conftest import word_tokenizer
 from tests.hostile.seeds import write_gguf
@@ -33,7 +32,7 @@ CASES = [
 
 
 def reader_of(place, seq_len=None):
-    model = load(resolve(str(place)), device="cpu")
+    model = load_model(resolve_model(str(place)), device="cpu")
     return model.family.reader(model, seq_len)
 
 
@@ -41,7 +40,7 @@ def reader_of(place, seq_len=None):
 def test_a_gguf_file_is_fed_as_it_asks(tmp_path, settings, before, after, named):
     write_gguf(tmp_path / "a.gguf", **settings)
     reader = reader_of(tmp_path / "a.gguf")
-    (piece,) = reader.pieces(TEXT)
+    (piece,) = reader.chunks(TEXT)
     assert piece.data.tolist() == before + IDS + after
     assert piece.special.tolist() == [True] * len(before) + [False] * len(IDS) + [True] * len(after)
     assert reader.special_tokens == named
@@ -49,13 +48,13 @@ def test_a_gguf_file_is_fed_as_it_asks(tmp_path, settings, before, after, named)
 
 def test_every_piece_of_a_gguf_file_gets_the_tokens(tmp_path):
     write_gguf(tmp_path / "a.gguf", add_bos_token=True, add_eos_token=True)
-    pieces = reader_of(tmp_path / "a.gguf", 6).pieces(TEXT)
+    pieces = reader_of(tmp_path / "a.gguf", 6).chunks(TEXT)
     assert [piece.data.tolist() for piece in pieces] == [[BOS, *IDS[i : i + 4], EOS] for i in (0, 4, 8)]
 
 
 def test_the_ids_are_those_in_the_file(tmp_path):
     write_gguf(tmp_path / "a.gguf", bos=9, eos=0, add_bos_token=True, add_eos_token=True)
-    (piece,) = reader_of(tmp_path / "a.gguf").pieces(TEXT)
+    (piece,) = reader_of(tmp_path / "a.gguf").chunks(TEXT)
     assert piece.data.tolist() == [9, *IDS, 0]
 
 
@@ -66,7 +65,7 @@ def test_states_of_a_gguf_file_are_those_of_the_tokens_it_asks_for(tmp_path, set
     texts = ["abc def gh", "a quick brown", "fox jumps over", "hello you"]
     (tmp_path / "data.txt").write_text("\n\n".join(texts))
     results = isoscope.measure(str(path), str(tmp_path / "data.txt"), tmp_path / "run", quiet=True, threads=1)
-    model = load(resolve(str(path)), device="cpu")
+    model = load_model(resolve_model(str(path)), device="cpu")
     first = [BOS] if settings["add_bos_token"] else []
     states = []
     for text in texts:
@@ -94,15 +93,15 @@ def test_the_run_and_the_page_say_which_special_tokens_were_fed(tmp_path, texts)
     assert shown.count("<dt>special_tokens</dt><dd>none</dd>") == 1
 
 
-def test_what_is_fed_is_part_of_what_identifies_a_model(tmp_path, monkeypatch):
+def test_the_way_of_feeding_is_part_of_a_models_identity(tmp_path, monkeypatch):
     write_gguf(tmp_path / "a.gguf", add_bos_token=True)
     write_gguf(tmp_path / "b.gguf", add_bos_token=False)
     folder = build(ZOO[0], tmp_path / "bert")
     places = [tmp_path / "a.gguf", tmp_path / "b.gguf", folder]
-    now = [resolve(str(place)).weights for place in places]
+    now = [resolve_model(str(place)).weights for place in places]
     assert len(set(now)) == 3
-    monkeypatch.setattr(reference, "FEEDING", "in another way")
-    assert not set(now) & {resolve(str(place)).weights for place in places}
+    monkeypatch.setattr("isoscope.models.model_name.FEEDING", "in another way")
+    assert not set(now) & {resolve_model(str(place)).weights for place in places}
 
 
 def test_a_tokenizer_next_to_a_gguf_file_is_not_the_file_s(tmp_path):
@@ -110,7 +109,7 @@ def test_a_tokenizer_next_to_a_gguf_file_is_not_the_file_s(tmp_path):
     word_tokenizer(tmp_path, around=True)
     reader = reader_of(tmp_path / "a.gguf")
     assert reader.special_tokens == "<s> …"
-    assert reader.pieces(TEXT)[0].data.tolist() == [BOS, *IDS]
+    assert reader.chunks(TEXT)[0].data.tolist() == [BOS, *IDS]
 
 
 def header(path, model, pre, **fields):
@@ -141,7 +140,7 @@ def header(path, model, pre, **fields):
         ("gpt2", "smollm", {"bos_token_id": 1, "add_bos_token": True}, (1, None)),
     ],
 )
-def test_a_gguf_file_that_does_not_say_follows_llama_cpp(tmp_path, model, pre, fields, wanted):
+def test_a_gguf_file_without_settings_follows_llama_cpp(tmp_path, model, pre, fields, wanted):
     assert special_tokens(header(tmp_path / "a.gguf", model, pre, **fields)) == wanted
 
 
@@ -172,7 +171,7 @@ def settings_of(folder, **more):
 
 
 @pytest.mark.parametrize(("around", "wanted"), [(False, True), (True, False), (True, True), (False, False)])
-def test_a_folder_is_fed_as_its_settings_say(tmp_path, around, wanted):
+def test_a_folder_is_fed_as_its_settings_ask(tmp_path, around, wanted):
     folder = build(small("Llama"), tmp_path / "llama")
     word_tokenizer(folder, around=around)
     settings_of(folder, bos_token="[CLS]", eos_token="[SEP]", add_bos_token=wanted, add_eos_token=wanted)
@@ -182,7 +181,7 @@ def test_a_folder_is_fed_as_its_settings_say(tmp_path, around, wanted):
         with pytest.warns(IsoscopeWarning, match="tokenizer_config.json and tokenizer.json ask for different special tokens"):
             reader = reader_of(folder)
     assert reader.special_tokens == ("[CLS] … [SEP]" if wanted else "none")
-    assert reader.pieces("the of")[0].data.tolist() == ([2, 5, 6, 3] if wanted else [5, 6])
+    assert reader.chunks("the of")[0].data.tolist() == ([2, 5, 6, 3] if wanted else [5, 6])
 
 
 def test_settings_do_not_take_away_tokens_that_are_neither_bos_nor_eos(tmp_path):
@@ -210,7 +209,7 @@ def test_readers_name_the_special_tokens_that_they_feed(tmp_path, title, named):
 
 def test_the_decoder_is_fed_the_tokens_that_are_named(tmp_path):
     reader = reader_of(build(small("T5"), tmp_path / "t5"))
-    fed = reader.feed(reader.pieces("the of")).arguments
+    fed = reader.feed(reader.chunks("the of")).arguments
     assert fed["input_ids"].tolist() == [[2, 5, 6, 3]]
     assert fed["decoder_input_ids"].tolist() == [[0, 2, 5, 6]]
 
@@ -226,9 +225,9 @@ FROM_FILES = [one.title for one in ZOO if one.tokenizer in ("around", "plain")]
 
 
 @pytest.mark.parametrize("title", FROM_FILES)
-def test_a_folder_without_a_tokenizer_is_helped_by_what_the_message_says(tmp_path, title):
+def test_the_message_about_a_missing_tokenizer_tells_how_to_add_one(tmp_path, title):
     folder = build(small(title), tmp_path / "model")
-    expected = reader_of(folder).pieces("the of and")[0].data.tolist()
+    expected = reader_of(folder).chunks("the of and")[0].data.tolist()
     kept = tmp_path / "kept"
     kept.mkdir()
     for path in folder.glob("tokenizer*"):
@@ -238,10 +237,10 @@ def test_a_folder_without_a_tokenizer_is_helped_by_what_the_message_says(tmp_pat
         reader_of(folder)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(kept / name, folder / name)
-    assert reader_of(folder).pieces("the of and")[0].data.tolist() == expected
+    assert reader_of(folder).chunks("the of and")[0].data.tolist() == expected
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).unlink()
     from transformers import AutoTokenizer
 
     AutoTokenizer.from_pretrained(kept).save_pretrained(folder)
-    assert reader_of(folder).pieces("the of and")[0].data.tolist() == expected
+    assert reader_of(folder).chunks("the of and")[0].data.tolist() == expected

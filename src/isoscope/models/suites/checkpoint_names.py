@@ -1,9 +1,9 @@
-"""The step and the seed in a name, whoever gave it: a training loop, a library, or a user's pattern."""
+"""The step and the seed in the name of a checkpoint, whether a training loop, a library or a user's pattern gave it."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from isoscope.core.errors import IsoscopeError
 
@@ -17,7 +17,7 @@ LABEL = re.compile(r"[-_.=/]*(?:(?:global_?)?step|checkpoint|ckpt|iter|seed)?[-_
 
 @dataclass(frozen=True)
 class Member:
-    """A checkpoint that was found or is hoped for. `number` is the step as it stands in its name: of `step_20k` it is 20."""
+    """A checkpoint that exists, or that the hub may have. `number` is the step as written in its name: 20 for `step_20k`."""
 
     spec: str
     number: int
@@ -26,13 +26,13 @@ class Member:
 
 
 def step_in(name: str) -> tuple[int, int] | None:
-    """The step in a name, as it stands there and in steps; None where there is none.
+    """The step in a name, as written and in steps; None if there is none.
 
     >>> step_in("checkpoint-500"), step_in("epoch=1-step=500"), step_in("multiberts-seed_0-step_20k"), step_in("512"), step_in("last")
     ((500, 500), (500, 500), (20, 20000), (512, 512), None)
     """
-    found = STEP.search(name) or NUMBER.fullmatch(name)
-    return (int(found[1]), int(found[1]) * (1000 if found[2] else 1)) if found else None
+    match = STEP.search(name) or NUMBER.fullmatch(name)
+    return (int(match[1]), int(match[1]) * (1000 if match[2] else 1)) if match else None
 
 
 def seed_in(name: str) -> int | None:
@@ -41,13 +41,13 @@ def seed_in(name: str) -> int | None:
     >>> seed_in("seed-3"), seed_in("multiberts-seed_0-step_20k"), seed_in("seedling")
     (3, 0, None)
     """
-    found = SEED.search(name)
-    return int(found[1]) if found else None
+    match = SEED.search(name)
+    return int(match[1]) if match else None
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """A name with `{step}`, and `{seed}` where there are several; `*` stands for anything that a listing has there."""
+    """A name with `{step}`, and `{seed}` if there are several; `*` stands for anything that a listing has in its place."""
 
     text: str
 
@@ -59,43 +59,42 @@ class Pattern:
             raise IsoscopeError(f"A pattern of checkpoints has {{step}} once and {{seed}} once at most; got {self.text}.")
 
     @property
-    def seeded(self) -> bool:
-        """Whether it has seeds."""
+    def has_seeds(self) -> bool:
+        """Whether it has a field for the seed."""
         return "{seed}" in self.text
 
     @property
-    def open(self) -> bool:
-        """Whether only a listing can say which names it stands for."""
+    def has_wildcard(self) -> bool:
+        """Whether only a listing can tell which names it stands for."""
         return "*" in self.text
 
     @property
-    def start(self) -> str:
-        """What every name begins with."""
-        found = FIELD.search(self.text)
-        return self.text[: found.start()] if found else self.text
+    def prefix(self) -> str:
+        """The text with which every name begins."""
+        field = FIELD.search(self.text)
+        return self.text[: field.start()] if field else self.text
 
     @property
     def name(self) -> str:
-        """What the suite is called: the pattern without step, seed and the words that announce them.
+        """The name of the suite: the pattern without step, seed and the words that announce them.
 
         >>> Pattern("google/multiberts-seed_{seed}-step_{step}k").name
         'google/multiberts'
         """
         return LABEL.sub("", self.text.partition("@")[0]) or self.text
 
-    def filled(self, number: int, seed: int | None) -> Member:
-        """The checkpoint at a step; `k` behind `{step}` makes it thousands."""
+    def fill(self, number: int, seed: int | None) -> Member:
+        """The checkpoint at a step; `k` after `{step}` means thousands."""
         spec = self.text.replace("{step}", str(number)).replace("{seed}", str(seed))
         return Member(spec, number, number * (1000 if "{step}k" in self.text else 1), seed)
 
     def match(self, name: str) -> Member | None:
         """The checkpoint of this name, if it is one."""
-        pieces = {"{step}": r"(?P<step>\d+)", "{seed}": r"(?P<seed>\d+)", "*": "[^/]*?"}  # a number has all its digits
-        expression = re.sub(
-            r"\\\{(step|seed)\\\}|\\\*", lambda found: pieces[found[0].replace("\\", "")], re.escape(re.sub(r"\*+", "*", self.text))
-        )
-        found = re.fullmatch(expression, name)
-        if not found:
+        # The wildcard takes as little as it can, so that a number next to it keeps all its digits.
+        groups = {"{step}": r"(?P<step>\d+)", "{seed}": r"(?P<seed>\d+)", "*": "[^/]*?"}
+        escaped = re.escape(re.sub(r"\*+", "*", self.text))
+        expression = re.sub(r"\\\{(step|seed)\\\}|\\\*", lambda field: groups[field[0].replace("\\", "")], escaped)
+        match = re.fullmatch(expression, name)
+        if not match:
             return None
-        made = self.filled(int(found["step"]), int(found["seed"]) if self.seeded else None)
-        return Member(name, made.number, made.step, made.seed)
+        return replace(self.fill(int(match["step"]), int(match["seed"]) if self.has_seeds else None), spec=name)

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from isoscope.models.attention import AttentionTap
-from isoscope.models.load import load
-from isoscope.models.reference import resolve
+from isoscope.models.attention_tap import AttentionTap
+from isoscope.models.load import load_model
+from isoscope.models.model_name import resolve_model
 from isoscope.models.tap import Tap
 from tests.models.zoo import ZOO, build
 
@@ -13,9 +13,9 @@ from tests.models.zoo import ZOO, build
 @pytest.mark.parametrize("title", ["Gemma 3", "Qwen3"])
 def test_queries_and_keys_are_what_their_norm_gives(title, tmp_path):
     small = next(one for one in ZOO if one.title == title)
-    model = load(resolve(str(build(small, tmp_path / "model"))), device="cpu")
+    model = load_model(resolve_model(str(build(small, tmp_path / "model"))), device="cpu")
     reader = model.family.reader(model, None)
-    fed = reader.feed(reader.pieces("the of and to a in that is was he for it with as his on be at by i")).arguments
+    fed = reader.feed(reader.chunks("the of and to a in that is was he for it with as his on be at by i")).arguments
     seen, calls = [], []
 
     def catch(module, args, output):

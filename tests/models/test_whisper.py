@@ -1,21 +1,15 @@
-"""Checkpoints that from_pretrained does not read by itself, against the tensors they were made of."""
+"""OpenAI's Whisper checkpoints compute what their tensors say."""
 
-import json
 import math
 from importlib.resources import files
 
 import pytest
 import torch
-from safetensors.torch import save_file
-from torch import nn
 from torch.nn import functional
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.models.formats.sentence_transformers import transformer_folder
-from isoscope.models.formats.state import read_state, state_for, strip_prefix
-from isoscope.models.formats.weights import is_standard, weights_in
 from isoscope.models.formats.whisper import read_whisper
-from isoscope.models.reference import resolve
+from isoscope.models.model_name import resolve_model
 
 DIMS = {"n_mels": 5, "n_audio_ctx": 12, "n_audio_state": 8, "n_audio_head": 2, "n_audio_layer": 2}
 DIMS |= {"n_text_ctx": 10, "n_text_state": 8, "n_text_head": 4, "n_text_layer": 3}
@@ -128,18 +122,18 @@ def test_whisper_computes_what_its_tensors_say(tmp_path, n_vocab, end, start):
     torch.testing.assert_close(found, whisper_by_hand(mel, tokens, dims, state), rtol=1e-4, atol=1e-4)
 
 
-def test_whisper_alone_in_a_folder_and_beside_other_files(tmp_path):
+def test_whisper_alone_in_a_folder_and_next_to_other_files(tmp_path):
     dims = DIMS | {"n_vocab": 51864}
     path = tmp_path / "tiny.pt"
     torch.save({"dims": dims, "model_state_dict": whisper_state(dims)}, path)
-    alone = resolve(str(path))
+    alone = resolve_model(str(path))
     assert (alone.whisper, alone.gguf, alone.folder, alone.name) == ("tiny.pt", None, tmp_path, "tiny")
     (tmp_path / "notes.txt").write_text("of somebody else")
-    there = resolve(str(tmp_path))
+    there = resolve_model(str(tmp_path))
     assert (there.whisper, there.weights, there.name) == ("tiny.pt", alone.weights, tmp_path.name)
-    assert resolve(f"untrained:{path}").weights != alone.weights
+    assert resolve_model(f"untrained:{path}").weights != alone.weights
     torch.save({"dims": dims, "model_state_dict": whisper_state(dims, seed=1)}, path)
-    assert resolve(str(path)).weights != alone.weights
+    assert resolve_model(str(path)).weights != alone.weights
 
 
 def test_a_pt_that_is_not_whisper(tmp_path):
@@ -178,130 +172,3 @@ def test_real_whisper_hears_english(whisper_tiny):
     pieces |= {582: " man", 13: ".", 50257: "", 50362: "", 50256: ""}  # the start, no timestamps, the end
     # The speaker says "He was not an ill-disposed young man."
     assert "".join(pieces.get(one, f"<{one}>") for one in ids) == " He was not an old-sposed young man."
-
-
-class Small(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.table = nn.Embedding(7, 4)
-        self.block = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
-
-
-class Wrapped(nn.Module):
-    """As a Lightning module holds a network."""
-
-    def __init__(self, net):
-        super().__init__()
-        self.net = net
-        self.loss = nn.Linear(1, 1)
-
-
-@pytest.mark.parametrize(
-    ("wrap", "prefix"),
-    [
-        (lambda model: model, ""),
-        (nn.DataParallel, "module."),
-        (torch.compile, "_orig_mod."),
-        (Wrapped, "net."),
-        (lambda model: nn.DataParallel(Wrapped(torch.compile(model))), "module.net._orig_mod."),
-    ],
-)
-def test_what_wrapping_put_before_the_names_comes_off(wrap, prefix):
-    expected = Small().state_dict()
-    names = strip_prefix(expected, wrap(Small()).state_dict())
-    assert names == {prefix + key: key for key in expected}
-
-
-def test_a_prefix_needs_nearly_all_names():
-    expected = [f"layer.{number}.weight" for number in range(20)]
-    assert strip_prefix(expected, [f"model.{key}" for key in expected[:18]]) is not None
-    assert strip_prefix(expected, [f"model.{key}" for key in expected[:17]]) is None
-    assert strip_prefix(expected, []) is None
-    both = [f"{who}.{key}" for who in ("student", "teacher") for key in expected]
-    assert set(strip_prefix(expected, both[:-1])) == set(both[:20])  # the one that is whole
-
-
-def equal(one, two):
-    return one.keys() == two.keys() and all(torch.equal(one[key], two[key]) for key in one)
-
-
-def test_states_are_read_from_whatever_file(tmp_path):
-    state = Small().state_dict()
-    keys = sorted(state)
-    halves = {f"-{number}": {key: state[key] for key in part} for number, part in enumerate((keys[:2], keys[2:]))}
-
-    def folder(name):
-        (tmp_path / name).mkdir()
-        return tmp_path / name
-
-    save_file(state, folder("one") / "model.safetensors")
-    torch.save({**state, "epoch": 3}, folder("bin") / "pytorch_model.bin")
-    torch.save({"state_dict": state, "optimizer_states": [{"state": {}}], "epoch": 3}, folder("lightning") / "epoch=3.ckpt")
-    torch.save({"model": state, "step": 1}, folder("nested") / "checkpoint.pt")
-    for ending, whole, write in ((".safetensors", "model", save_file), (".bin", "pytorch_model", torch.save)):
-        place = folder(f"sharded{ending}")
-        for part, tensors in halves.items():
-            write(tensors, place / f"{whole}{part}{ending}")
-        weight_map = {key: f"{whole}{part}{ending}" for part, tensors in halves.items() for key in tensors}
-        (place / f"{whole}{ending}.index.json").write_text(json.dumps({"weight_map": weight_map}))
-        (place / f"stray{ending}").write_bytes(b"not part of it")
-    for place in tmp_path.iterdir():
-        assert equal(read_state(place), state), place
-        assert is_standard(place) == (place.name not in ("lightning", "nested"))
-    (tmp_path / "sharded.bin" / "pytorch_model-1.bin").unlink()
-    with pytest.raises(IsoscopeError, match=r"lacks pytorch_model-1\.bin, which pytorch_model\.bin\.index\.json names"):
-        weights_in(tmp_path / "sharded.bin")
-    with pytest.raises(IsoscopeError, match="holds no weights"):
-        read_state(folder("empty"))
-
-
-def test_a_prefixed_checkpoint_becomes_the_model(small_models, tmp_path):
-    from transformers import BertForMaskedLM
-
-    plain = BertForMaskedLM.from_pretrained(small_models("bert"))
-
-    def loaded(saved):
-        torch.save({"state_dict": saved.state_dict()}, tmp_path / "last.ckpt")
-        state = state_for(BertForMaskedLM(plain.config), tmp_path)
-        return BertForMaskedLM.from_pretrained(None, config=plain.config, state_dict=state, output_loading_info=True)
-
-    whole, report = loaded(nn.DataParallel(plain))
-    assert not report["missing_keys"]
-    assert equal(whole.state_dict(), plain.state_dict())
-    base, report = loaded(Wrapped(plain.bert))
-    assert {key.partition(".")[0] for key in report["missing_keys"]} == {"cls"}
-    assert equal(base.bert.state_dict(), plain.bert.state_dict())
-    torch.save({"other.weight": torch.ones(1)}, tmp_path / "last.ckpt")
-    assert state_for(plain, tmp_path) is None
-
-
-def modules(folder, *kinds, path=""):
-    entries = [{"idx": number, "path": path if number == 0 else f"{number}_X", "type": kind} for number, kind in enumerate(kinds)]
-    (folder / "modules.json").write_text(json.dumps(entries[::-1]))
-
-
-def test_the_transformer_of_a_sentence_transformers_folder(tmp_path):
-    assert transformer_folder(tmp_path) == tmp_path
-    modules(tmp_path, "sentence_transformers.models.Transformer", "sentence_transformers.models.Pooling")
-    assert transformer_folder(tmp_path) == tmp_path
-    modules(tmp_path, "sentence_transformers.models.Transformer", path="0_Transformer")
-    with pytest.raises(IsoscopeError, match="0_Transformer"):
-        transformer_folder(tmp_path)
-    (tmp_path / "0_Transformer").mkdir()
-    assert transformer_folder(tmp_path) == tmp_path / "0_Transformer"
-    modules(tmp_path, "sentence_transformers.models.WordEmbeddings")
-    with pytest.raises(IsoscopeError, match="is WordEmbeddings; it must be a Transformer"):
-        transformer_folder(tmp_path)
-    modules(tmp_path, "sentence_transformers.models.Transformer", path="../elsewhere")
-    with pytest.raises(IsoscopeError, match="outside its folder"):
-        transformer_folder(tmp_path)
-    (tmp_path / "modules.json").write_text("[]")
-    with pytest.raises(IsoscopeError, match="cannot be read as a list"):
-        transformer_folder(tmp_path)
-
-
-@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin", "last.ckpt"])
-def test_weights_by_themselves_are_not_a_model(tmp_path, name):
-    (tmp_path / name).write_bytes(b"x")
-    with pytest.raises(IsoscopeError, match=f"{name} is a file of weights; name the folder that holds it and its config.json: {tmp_path}"):
-        resolve(str(tmp_path / name))

@@ -11,7 +11,7 @@ import pytest
 from huggingface_hub import constants
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.models.reference import resolve
+from isoscope.models.model_name import resolve_model
 from tests.cli.calling import process
 from tests.models.loopback_hub import LoopbackHub, hub  # noqa: F401
 from tests.patience import run_process
@@ -48,7 +48,7 @@ def blobs(home):
 
 def refused(spec, *pieces):
     with pytest.raises(IsoscopeError) as error:
-        resolve(spec)
+        resolve_model(spec)
     said = str(error.value)
     assert said.endswith(".")
     assert "\n" not in said
@@ -59,21 +59,28 @@ def refused(spec, *pieces):
 def test_a_download_is_kept_and_is_the_same_model_as_its_folder(hub, home, tmp_path):  # noqa: F811
     folder = save(tmp_path / "folder")
     hub.add("org/name", folder)
-    found = resolve("org/name")
+    found = resolve_model("org/name")
     assert (found.name, found.revision) == ("org/name", hub.commit("org/name"))
-    assert found.weights == resolve(str(folder)).weights
+    assert found.weights == resolve_model(str(folder)).weights
     assert hub.fetched() == {"config.json": 1, "tokenizer.json": 1, "model.safetensors": 1}
     hub.requests.clear()
-    assert resolve("org/name") == found
+    assert resolve_model("org/name") == found
     assert not hub.fetched()
 
 
-def test_the_environment_of_a_process_is_heeded(hub, tmp_path):  # noqa: F811
+def test_a_bug_of_ours_while_downloading_is_not_blamed_on_the_hub(hub, home, tmp_path, monkeypatch):  # noqa: F811
+    hub.add("org/name", save(tmp_path / "folder"))
+    monkeypatch.setattr("isoscope.models.hub.weight_files", lambda *args, **options: {}["planted"])
+    with pytest.raises(KeyError, match="planted"):
+        resolve_model("org/name")
+
+
+def test_the_environment_of_a_process_sets_hub_cache_and_token(hub, tmp_path):  # noqa: F811
     hub.add("org/name", save(tmp_path / "folder"))
     hub.tokens = {"hf_known"}
     hub.private = {"org/name"}
     code = (
-        "import sys; from isoscope.models.reference import resolve; found = resolve('org/name'); "
+        "import sys; from isoscope.models.model_name import resolve_model; found = resolve_model('org/name'); "
         "assert 'torch' not in sys.modules; print(found.folder)"
     )
     shown = {**os.environ, **hub.environment(tmp_path / "home"), "HF_TOKEN": "hf_known", "HF_HUB_CACHE": str(tmp_path / "cache")}
@@ -91,38 +98,38 @@ def test_a_revision_is_another_commit(hub, home, tmp_path):  # noqa: F811
     hub.add(
         "org/name", save(tmp_path / "new"), revisions={"v1": save(tmp_path / "old", byte=8), "refs/pr/1": save(tmp_path / "pr", byte=9)}
     )
-    assert resolve("org/name@refs/pr/1").revision == hub.commit("org/name", "refs/pr/1")
-    new, old = resolve("org/name"), resolve("org/name@v1")
+    assert resolve_model("org/name@refs/pr/1").revision == hub.commit("org/name", "refs/pr/1")
+    new, old = resolve_model("org/name"), resolve_model("org/name@v1")
     assert (new.revision, old.revision) == (hub.commit("org/name"), hub.commit("org/name", "v1"))
     assert new.weights != old.weights
     assert old.name == "org/name"
     hub.requests.clear()
-    assert resolve(f"org/name@{old.revision}").weights == old.weights
+    assert resolve_model(f"org/name@{old.revision}").weights == old.weights
     assert not hub.fetched()
 
 
 def test_a_moved_branch_is_followed_and_the_shared_file_kept(hub, home, tmp_path):  # noqa: F811
     hub.add("org/name", save(tmp_path / "one"))
-    first = resolve("org/name")
+    first = resolve_model("org/name")
     hub.add("org/name", save(tmp_path / "two", **{"vocab.txt": b"a\nb\n"}))
     hub.requests.clear()
-    second = resolve("org/name")
+    second = resolve_model("org/name")
     assert second.revision != first.revision
     assert hub.fetched() == {"vocab.txt": 1}
 
 
-def test_a_broken_download_goes_on_where_it_stopped(hub, home, tmp_path):  # noqa: F811
+def test_a_broken_download_resumes_where_it_stopped(hub, home, tmp_path):  # noqa: F811
     part = constants.DOWNLOAD_CHUNK_SIZE  # what the client writes at once, and so what it has when the rest breaks off
     size = part + part // 4
     hub.add("org/name", save(tmp_path / "folder", **{"model.safetensors": os.urandom(size)}))
     hub.breaks = {"model.safetensors": part + 1000}
-    found = resolve("org/name")
+    found = resolve_model("org/name")
     tries = [seen for seen in hub.requests if seen.method == "GET" and seen.path.endswith("model.safetensors") and seen.sent]
     assert [(seen.status, seen.range, seen.sent) for seen in tries] == [
         (200, None, part + 1000),
         (206, f"bytes={part}-", size - part),
     ]
-    assert found.weights == resolve(str(tmp_path / "folder")).weights
+    assert found.weights == resolve_model(str(tmp_path / "folder")).weights
 
 
 def test_a_wrong_hash_is_refused_and_the_file_deleted(hub, home, tmp_path):  # noqa: F811
@@ -134,51 +141,51 @@ def test_a_wrong_hash_is_refused_and_the_file_deleted(hub, home, tmp_path):  # n
     refused("org/name", "model.safetensors of org/name", *sums, "deleted from the cache")
     assert not [path for path in blobs(home) if path.stat().st_size == WEIGHTS]
     hub.spoilt = set()
-    assert resolve("org/name").weights == resolve(str(folder)).weights
+    assert resolve_model("org/name").weights == resolve_model(str(folder)).weights
 
 
 def test_a_file_is_hashed_against_the_hub_once(hub, home, tmp_path):  # noqa: F811
     hub.add("org/name", save(tmp_path / "folder"))
-    resolve("org/name")
+    resolve_model("org/name")
     blob = next(path for path in blobs(home) if path.stat().st_size == WEIGHTS)
     dates = blob.stat().st_atime_ns, blob.stat().st_mtime_ns
     blob.write_bytes(b"\0" * WEIGHTS)
     os.utime(blob, ns=dates)
-    resolve("org/name")  # as large and as old as what was checked
+    resolve_model("org/name")  # as large and as old as what was checked
     os.utime(blob)
     refused("org/name", "but the hub declares")
 
 
 def test_offline_takes_what_is_there_and_asks_nothing(hub, home, tmp_path, monkeypatch):  # noqa: F811
     hub.add("org/name", save(tmp_path / "folder"))
-    found = resolve("org/name")
+    found = resolve_model("org/name")
     hub.requests.clear()
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    assert resolve("org/name") == found
-    refused("org/other", "org/other is not whole in the hub's cache", str(home), "HF_HUB_OFFLINE")
-    refused("org/name@v2", "org/name@v2 is not whole in the hub's cache")
+    assert resolve_model("org/name") == found
+    refused("org/other", "org/other is not complete in the hub's cache", str(home), "HF_HUB_OFFLINE")
+    refused("org/name@v2", "org/name@v2 is not complete in the hub's cache")
     assert not hub.requests
 
 
 def test_offline_with_the_configuration_but_no_weights(hub, home, tmp_path, monkeypatch):  # noqa: F811
     hub.add("org/name", save(tmp_path / "folder"))
-    resolve("untrained:org/name")
+    resolve_model("untrained:org/name")
     assert hub.fetched() == {"config.json": 1, "tokenizer.json": 1}
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    refused("org/name", "org/name is not whole in the hub's cache")
-    assert resolve("untrained:org/name").revision == "seed0"
+    refused("org/name", "org/name is not complete in the hub's cache")
+    assert resolve_model("untrained:org/name").revision == "seed0"
 
 
 @pytest.mark.parametrize("status", [500, 503])
 def test_a_hub_that_is_down(hub, home, tmp_path, status):  # noqa: F811
     hub.add("org/name", save(tmp_path / "folder"))
-    found = resolve("org/name")
+    found = resolve_model("org/name")
     hub.down = status
     refused("org/other", f"The hub does not give org/other: it answered {status}; try again later.")
-    assert resolve("org/name") == found  # what is in the cache will do
+    assert resolve_model("org/name") == found  # what is in the cache will do
 
 
-def test_no_network(home, monkeypatch):
+def test_without_a_network_the_hub_cannot_be_reached(home, monkeypatch):
     with LoopbackHub() as closed:
         pass
     monkeypatch.setenv("HF_ENDPOINT", closed.url)
@@ -187,14 +194,14 @@ def test_no_network(home, monkeypatch):
 
 def test_a_hub_that_goes_away_leaves_what_was_fetched(hub, home, tmp_path, monkeypatch):  # noqa: F811
     hub.add("org/name", save(tmp_path / "folder"))
-    found = resolve("org/name")
+    found = resolve_model("org/name")
     with LoopbackHub() as closed:
         pass
     monkeypatch.setenv("HF_ENDPOINT", closed.url)
-    assert resolve("org/name") == found
+    assert resolve_model("org/name") == found
 
 
-def test_who_may_not(hub, home, tmp_path, monkeypatch):  # noqa: F811
+def test_private_and_gated_models_are_refused_with_what_to_do(hub, home, tmp_path, monkeypatch):  # noqa: F811
     hub.add("org/private", save(tmp_path / "folder"))
     hub.add("org/gated", tmp_path / "folder")
     hub.private, hub.gated, hub.tokens = {"org/private"}, {"org/gated"}, {"hf_known"}
@@ -208,10 +215,10 @@ def test_who_may_not(hub, home, tmp_path, monkeypatch):  # noqa: F811
     refused("org/nothing", "there is no model of that name")
     refused("org/gated", "org/gated is gated")
     refused("org/private@v9", "The hub has no revision v9 of org/private")
-    assert resolve("org/private").name == "org/private"
+    assert resolve_model("org/private").name == "org/private"
 
 
-def test_a_full_disk(hub, home, tmp_path):  # noqa: F811
+def test_a_full_disk_is_reported_with_the_cache_folder(hub, home, tmp_path):  # noqa: F811
     hub.add("org/name", save(tmp_path / "folder"))
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (WEIGHTS // 2, before[1]))
@@ -219,7 +226,7 @@ def test_a_full_disk(hub, home, tmp_path):  # noqa: F811
         refused("org/name", "There is no room for org/name in the hub's cache", str(home))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert resolve("org/name").revision == hub.commit("org/name")
+    assert resolve_model("org/name").revision == hub.commit("org/name")
 
 
 def test_a_cache_that_cannot_be_made(hub, home, tmp_path, monkeypatch):  # noqa: F811
@@ -265,12 +272,12 @@ OTHERS = {
 )
 def test_only_one_kind_of_weights_is_fetched(hub, home, tmp_path, there, taken):  # noqa: F811
     hub.add("org/name", save(tmp_path / "folder", **there))
-    found = resolve("org/name")
+    found = resolve_model("org/name")
     assert set(hub.fetched()) == {"config.json", "tokenizer.json", *taken}
-    assert found.weights == resolve(str(tmp_path / "folder")).weights
+    assert found.weights == resolve_model(str(tmp_path / "folder")).weights
 
 
-def test_nothing_to_fetch_is_said(hub, home, tmp_path):  # noqa: F811
+def test_repositories_without_usable_weights_are_refused(hub, home, tmp_path):  # noqa: F811
     hub.add("org/name", save(tmp_path / "folder", **{"model.safetensors": None, "tf_model.h5": b"2"}))
     refused("org/name", "org/name holds no weights")
     hub.add("org/gguf", save(tmp_path / "gguf", **{"model.safetensors": None, "q8.gguf": b"2"}))
@@ -281,12 +288,12 @@ def test_nothing_to_fetch_is_said(hub, home, tmp_path):  # noqa: F811
     refused("org/lacking", "org/lacking lacks m-1.safetensors, which model.safetensors.index.json names")
 
 
-def test_a_file_by_name(hub, home, tmp_path):  # noqa: F811
+def test_a_file_of_a_repository_is_fetched_by_name(hub, home, tmp_path):  # noqa: F811
     folder = save(tmp_path / "folder", **{"model.safetensors": None, "small.gguf": b"a", "large.gguf": b"b" * 9, "t.pt": b"c"})
     hub.add("org/name", folder)
-    found = resolve("org/name::small.gguf")
+    found = resolve_model("org/name::small.gguf")
     assert (found.gguf, found.name, found.revision) == ("small.gguf", "org/name::small.gguf", hub.commit("org/name"))
-    assert found.weights == resolve(str(folder / "small.gguf")).weights
+    assert found.weights == resolve_model(str(folder / "small.gguf")).weights
     assert "large.gguf" not in hub.fetched()
     refused("org/name::none.gguf", "org/name has no file none.gguf", "small.gguf")
 
@@ -296,7 +303,7 @@ def test_several_whisper_checkpoints_want_a_name(hub, home, tmp_path):  # noqa: 
     (folder / "config.json").unlink()
     hub.add("org/name", folder)
     refused("org/name", "org/name holds 2 checkpoints (base.pt, tiny.pt); name one of them")
-    assert resolve("org/name::tiny.pt").whisper == "tiny.pt"
+    assert resolve_model("org/name::tiny.pt").whisper == "tiny.pt"
     assert "base.pt" not in hub.fetched()
 
 
@@ -311,9 +318,9 @@ def test_a_sentence_transformers_repository(hub, home, tmp_path):  # noqa: F811
     (folder / "1_Pooling").mkdir()
     (folder / "1_Pooling" / "config.json").write_text("{}")
     hub.add("org/name", folder)
-    found = resolve("org/name")
+    found = resolve_model("org/name")
     assert (found.folder.name, found.name, found.revision) == ("0_Transformer", "org/name", hub.commit("org/name"))
-    assert found.weights == resolve(str(folder)).weights == resolve(str(folder / "0_Transformer")).weights
+    assert found.weights == resolve_model(str(folder)).weights == resolve_model(str(folder / "0_Transformer")).weights
     assert [seen.path for seen in hub.requests if "Pooling" in seen.path or "onnx" in seen.path] == []
 
 
