@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from scipy.stats import mannwhitneyu, norm, t, ttest_1samp, ttest_ind
+from scipy.stats import mannwhitneyu, norm, ttest_1samp
 
-from isoscope.statistics.deciding import (
-    Case,
-    agreed,
-    between_groups,
-    by_threshold,
-    every,
-    mean_of,
-    most,
-    outcome,
-    outcomes,
-    p_value,
-    shifted,
-    strongest,
-    weakest,
-)
+from isoscope.statistics.deciding import Case, agreed, by_threshold, every, most, outcome, outcomes, p_value
 from isoscope.statistics.evidence import is_named
-from isoscope.statistics.onset import Estimate, student
+from isoscope.statistics.inference import Estimate, student, welch
 from isoscope.statistics.verdicts import compared, judged
 
 FAR, NEAR = Estimate(0.5, 0.4, 0.6), Estimate(0.5, 0.49, 0.51)
@@ -102,33 +86,13 @@ def test_the_interval_of_a_part_knows_what_is_undecided() -> None:
     assert unsure.high == 1.0
 
 
-def test_the_weakest_and_the_strongest() -> None:
-    assert weakest([FAR, NEAR]).low == 0.4
-    assert strongest([FAR, NEAR]).high == 0.6
-    assert strongest([FAR, NEAR], widen=1.0).low == 0.49
-    assert strongest([FAR, NEAR]).low == pytest.approx(0.5 - 0.01 * norm.isf(0.0125) / norm.isf(0.025))
-    few = [replace(FAR, freedom=3), replace(NEAR, freedom=3)]
-    assert weakest(few).high == pytest.approx(0.5 + 0.01 * t.isf(0.0125, 3) / t.isf(0.025, 3))
-    assert strongest([NEAR]) == NEAR
-    assert np.isnan(weakest([Estimate(0.1), FAR]).low)
-    assert mean_of([FAR, NEAR]).high == pytest.approx(0.555)
-    assert shifted(FAR, 1.0, scale=-1) == Estimate(0.5, 0.4, 0.6)
-
-
-def test_welch_against_scipy() -> None:
-    rng = np.random.default_rng(1)
-    a, b = rng.normal(1, 2, 7), rng.normal(0, 1, 5)
-    found, known = between_groups(a, b), ttest_ind(a, b, equal_var=False).confidence_interval()
-    assert (found.low, found.high) == pytest.approx((known.low, known.high))
-
-
 def test_two_groups_are_compared_by_permutation() -> None:
     ones, others = {f"a{i}": 1 + 0.1 * i for i in range(4)}, {f"b{i}": 0.1 * i for i in range(4)}
     p = mannwhitneyu(list(ones.values()), list(others.values()), method="exact").pvalue
-    found = compared(ones, others, between_groups(list(ones.values()), list(others.values())), measure="it", names=("as", "bs"))
+    found = compared(ones, others, welch(list(ones.values()), list(others.values())), measure="it", names=("as", "bs"))
     assert (found.outcome, p < 0.05) == ("holds", True)
     few, fewer = dict(list(ones.items())[:3]), dict(list(others.items())[:3])
-    found = compared(few, fewer, between_groups(list(few.values()), list(fewer.values())), measure="it", names=("as", "bs"))
+    found = compared(few, fewer, welch(list(few.values()), list(fewer.values())), measure="it", names=("as", "bs"))
     assert (found.outcome, found.low > 0) == ("undecided", True), "three against three can be no surer than p = 0.1"
     assert "p = 0.1" in found.said
 

@@ -14,8 +14,8 @@ from isoscope.core.number import THIS_N, Number, same_n
 from isoscope.core.site import Site
 from isoscope.engine.results import Results
 from isoscope.metrics import registry
-from isoscope.statistics.association import holm
 from isoscope.statistics.comparison import BARE, Difference, difference
+from isoscope.statistics.inference import holm
 from isoscope.statistics.kept import Clouds, Statistics
 from isoscope.statistics.metric import Measured, Metric
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pandas as pd
 
 from isoscope.statistics.evidence import Units, by_model
-from isoscope.statistics.onset import Estimate, student
+from isoscope.statistics.inference import Estimate, student
 
 
 def draws(series: pd.DataFrame, name: str, layer: int = 1) -> dict[str, pd.DataFrame]:

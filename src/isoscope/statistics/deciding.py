@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from isoscope.core.claim import Outcome
-from isoscope.statistics.association import holm
-from isoscope.statistics.chance import LEVEL, margin, upper_quantile, upper_tail, widening
-from isoscope.statistics.onset import Estimate, clopper_pearson
+from isoscope.statistics.chance import LEVEL, upper_quantile, upper_tail
+from isoscope.statistics.inference import Estimate, clopper_pearson, holm
 
 FEWEST = 3
 """With fewer models nothing is said about models of a kind, however clear each one is."""
@@ -136,71 +134,3 @@ def _part(found: Sequence[Outcome]) -> Estimate:
         return Estimate(NAN)
     held, not_failed = found.count("holds"), n - found.count("fails")
     return Estimate(held / n, clopper_pearson(held, n)[0], clopper_pearson(not_failed, n)[1])
-
-
-def weakest(effects: Sequence[Estimate], widen: float | None = None) -> Estimate:
-    """The least of several, with an interval of the least: for what must be true of each. Its note is that of the least.
-
-    The lower end is the least of the lower ends. The upper end is the least of the upper ends too, but the least of many lies too low
-    by chance; so the intervals are first widened until all hold at once: by `widen`, or by Bonferroni where that is not known.
-
-    >>> weakest([Estimate(1.0, 0.5, 1.5, "a"), Estimate(0.8, 0.7, 0.9, "b")], 1.2)
-    Estimate(value=0.8, low=0.5, high=0.92, note='b')
-    """
-    return shifted(strongest([shifted(effect, 0.0, scale=-1) for effect in effects], widen), 0.0, scale=-1)
-
-
-def strongest(effects: Sequence[Estimate], widen: float | None = None) -> Estimate:
-    """The greatest of several, with an interval of the greatest: for what must be true of one of them. As `weakest`, turned round.
-
-    >>> strongest([Estimate(1.0, 0.5, 1.5, "a"), Estimate(0.8, 0.75, 0.85, "b")], 1.2)
-    Estimate(value=1.0, low=0.74, high=1.5, note='a')
-    """
-    if not effects:
-        return Estimate(NAN)
-    values, lows, highs = (np.array([getattr(effect, name) for effect in effects]) for name in ("value", "low", "high"))
-    found = effects[int(values.argmax())]
-    if not np.isfinite([lows, highs]).all():
-        return found
-    freedom = min(effect.freedom for effect in effects)
-    factor = widening(len(effects), freedom) if widen is None else widen
-    low = min(float((values - factor * (values - lows)).max()), found.value)
-    return Estimate(found.value, low, float(highs.max()), found.note, freedom)
-
-
-def shifted(effect: Estimate, by: float, *, scale: float = 1.0) -> Estimate:
-    """scale·x + by, with both ends in order.
-
-    >>> shifted(Estimate(1.0, 0.5, 2.0), 0.0, scale=-1)
-    Estimate(value=-1.0, low=-2.0, high=-0.5, note='')
-    """
-    value, low, high = (scale * x + by for x in (effect.value, effect.low, effect.high))
-    return replace(effect, value=value, low=min(low, high), high=max(low, high))
-
-
-def mean_of(effects: Sequence[Estimate]) -> Estimate:
-    """The mean of numbers that share their documents: their intervals are taken to go together, which is if anything too wide."""
-    if not effects:
-        return Estimate(NAN)
-    value, low, high = (float(np.mean([getattr(effect, name) for effect in effects])) for name in ("value", "low", "high"))
-    return Estimate(value, low, high, freedom=min(effect.freedom for effect in effects))
-
-
-def between_groups(ones: ArrayLike, others: ArrayLike) -> Estimate:
-    """The mean of one group of models less that of another, with Welch's 95 % interval; models are the units.
-
-    >>> found = between_groups([1.0, 1.1, 1.2], [0.0, 0.1, 0.2])
-    >>> round(found.value, 3), round(found.low, 3), round(found.high, 3)
-    (1.0, 0.773, 1.227)
-    """
-    a, b = np.asarray(ones, np.float64), np.asarray(others, np.float64)
-    value = float(a.mean() - b.mean()) if len(a) and len(b) else NAN
-    if min(len(a), len(b)) < 2:
-        return Estimate(value)
-    parts = a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)
-    spread = sum(parts)
-    if spread == 0:
-        return Estimate(value, value, value)
-    freedom = spread**2 / (parts[0] ** 2 / (len(a) - 1) + parts[1] ** 2 / (len(b) - 1))
-    half = margin(math.sqrt(spread), float(freedom))
-    return Estimate(value, value - half, value + half, freedom=float(freedom))

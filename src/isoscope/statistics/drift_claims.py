@@ -15,7 +15,7 @@ from isoscope.statistics.comparable_layers import comparable_over_layers
 from isoscope.statistics.deciding import Case, outcome
 from isoscope.statistics.equal_n import LeftOut, leaving_out
 from isoscope.statistics.evidence import COSINES, in_order, interval, is_named, of_models
-from isoscope.statistics.onset import Estimate
+from isoscope.statistics.inference import Estimate
 
 PREDICTOR = "drift_ratio"
 WEAK = 0.3

@@ -13,9 +13,8 @@ from isoscope.core.group import UNTRAINED, grouped, one_checkpoint
 from isoscope.core.number import THIS_N, same_n
 from isoscope.core.table import SERIES_COLUMNS, tidy
 from isoscope.statistics.chance import one_pair
-from isoscope.statistics.deciding import strongest, weakest
 from isoscope.statistics.groups import effective_groups
-from isoscope.statistics.onset import Estimate
+from isoscope.statistics.inference import Estimate, greatest_of, least_of
 from isoscope.statistics.simultaneous import band_factor
 
 TRANSFORMERS = ("token", "character", "speech", "vision")
@@ -116,12 +115,12 @@ def with_band(rows: pd.DataFrame, left_out: pd.DataFrame) -> pd.DataFrame:
 
 def highest(rows: pd.DataFrame, *, less: str | None = None) -> Estimate:
     """The greatest number over a model's layers, with an interval that allows for how many there are."""
-    return strongest(estimates(rows, less=less), _widen(rows))
+    return greatest_of(estimates(rows, less=less), _widen(rows))
 
 
 def lowest(rows: pd.DataFrame) -> Estimate:
     """The least number over a model's layers, with an interval that allows for how many there are."""
-    return weakest(estimates(rows), _widen(rows))
+    return least_of(estimates(rows), _widen(rows))
 
 
 def _widen(rows: pd.DataFrame) -> float | None:
@@ -200,8 +199,3 @@ def interval(effect: Estimate) -> str:
     if not math.isfinite(effect.low):
         return f"{shown(effect.value)} without an interval"
     return f"{shown(effect.value)} [{shown(effect.low)}, {shown(effect.high)}]"
-
-
-def apart(one: Estimate, other: Estimate) -> Estimate:
-    """One number less another that was measured on the same documents; the interval is the widest that the two allow."""
-    return Estimate(one.value - other.value, one.low - other.high, one.high - other.low)

@@ -12,9 +12,9 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.statistics.chance import LEVEL, margin
 from isoscope.statistics.controls import gaussians
 from isoscope.statistics.dimension import FACCO, FEWEST, rows, shared_error
+from isoscope.statistics.inference import Estimate, sign_test
 from isoscope.statistics.kernel import Floats
 from isoscope.statistics.neighbours import neighbours
-from isoscope.statistics.onset import Estimate, sign_test
 from isoscope.statistics.sample import Sample, mix
 
 POINTS = 1024

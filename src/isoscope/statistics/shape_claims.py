@@ -8,7 +8,7 @@ import pandas as pd
 
 from isoscope.statistics.equal_n import LeftOut, layers_of_different_n
 from isoscope.statistics.evidence import by_model, of_models
-from isoscope.statistics.onset import Estimate
+from isoscope.statistics.inference import Estimate
 
 HEIGHT = 0.05
 """Bell-shaped: the lower bound of B is above this."""

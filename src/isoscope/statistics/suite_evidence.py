@@ -10,7 +10,8 @@ import pandas as pd
 
 from isoscope.core.group import UNTRAINED, suites
 from isoscope.statistics.evidence import SAME, Units, by_stack, thirds
-from isoscope.statistics.onset import Estimate, Track, onset, student
+from isoscope.statistics.inference import Estimate, student
+from isoscope.statistics.onset import Track, onset
 
 ONE_SEED = "no interval: one seed does not show how much trainings differ"
 

@@ -11,7 +11,7 @@ from isoscope.core.bounded import parsed_object
 from isoscope.core.claim import NOTHING, Finding, Verdict
 from isoscope.statistics.deciding import outcome
 from isoscope.statistics.evidence import interval, shown
-from isoscope.statistics.onset import student
+from isoscope.statistics.inference import student
 from isoscope.statistics.verdicts import at_equal_n
 
 TWIN = r"twin|causal[-_]masked"

@@ -13,7 +13,7 @@ from isoscope.statistics.block_evidence import is_own_block, is_whole_block
 from isoscope.statistics.chance import LEVEL
 from isoscope.statistics.deciding import FEWEST, Case, Part, agreed, all_of, by_threshold, every, outcome
 from isoscope.statistics.evidence import different_n, in_order, interval, is_named, shown
-from isoscope.statistics.onset import Estimate
+from isoscope.statistics.inference import Estimate
 from isoscope.statistics.permutation import MODELS, exact_permutation
 
 Rule = Callable[[Sequence[Outcome]], Part]

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from isoscope.core.block import TRAINED
-from isoscope.statistics.onset import student
+from isoscope.statistics.inference import student
 from tests.papers.error_rates import Null
 from tests.papers.made_claims import BLOCK, KINDS, Made, Row, block_row, tables
 from tests.papers.nulls.suites import CLAIMS, decide

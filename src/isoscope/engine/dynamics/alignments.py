@@ -10,9 +10,8 @@ import pandas as pd
 
 from isoscope.engine.dynamics.suite import COSINE, RULE, Gathered, MeasuredSuite, Place, Seed, chance_levels, extreme_heads, last_cosines
 from isoscope.statistics.alignment import aligned, alignment, fallen, shuffled_labels, squared_cosines
-from isoscope.statistics.association import holm
+from isoscope.statistics.inference import Estimate, holm, student
 from isoscope.statistics.kernel import Floats
-from isoscope.statistics.onset import Estimate, student
 
 
 def directions(suite: MeasuredSuite, rows: pd.DataFrame) -> Iterator[dict[str, Any]]:

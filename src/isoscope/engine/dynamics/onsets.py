@@ -12,8 +12,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from isoscope.engine.dynamics.suite import CHANGES, COSINE, DRIFT, NAN, SHARPNESS, MeasuredSuite, Seed
+from isoscope.statistics.inference import Estimate
 from isoscope.statistics.kernel import Floats
-from isoscope.statistics.onset import Estimate, Track, change, direction, later, onset, onset_over_seeds, precedence
+from isoscope.statistics.onset import Track, change, direction, later, onset, onset_over_seeds, precedence
 
 Where = tuple[str, int, int | None]
 """Stack, layer and head; no head where it is of the whole layer."""

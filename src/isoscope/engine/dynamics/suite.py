@@ -15,8 +15,8 @@ from isoscope.core.number import Number
 from isoscope.core.table import TABLE_COLUMNS, stacked
 from isoscope.statistics.chance import head_threshold
 from isoscope.statistics.common_basis import HeadSums
+from isoscope.statistics.inference import Estimate
 from isoscope.statistics.kernel import Floats
-from isoscope.statistics.onset import Estimate
 from isoscope.statistics.rise_and_fall import Levels
 
 DRIFT, SHARPNESS, COSINE = "drift_ratio", "attention_entropy_normalised", "qk_cosine"

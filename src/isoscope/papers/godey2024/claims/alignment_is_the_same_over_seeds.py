@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core.claim import Finding, Outcome, Verdict, claim
-from isoscope.statistics.association import hochberg
 from isoscope.statistics.chance import LEVEL
 from isoscope.statistics.equal_n import leaving_out, steps_of_different_n, without
-from isoscope.statistics.onset import clopper_pearson, sign_test
+from isoscope.statistics.inference import clopper_pearson, hochberg, sign_test
 from isoscope.statistics.suite_evidence import derived
 from isoscope.statistics.verdicts import over
 

@@ -6,8 +6,9 @@ import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
 from isoscope.statistics.chance import one_pair
-from isoscope.statistics.deciding import Case, mean_of
+from isoscope.statistics.deciding import Case
 from isoscope.statistics.evidence import cosines, estimates
+from isoscope.statistics.inference import mean_of
 from isoscope.statistics.verdicts import judged
 
 FAR = 2.0

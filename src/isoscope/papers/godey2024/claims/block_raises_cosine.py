@@ -8,8 +8,8 @@ import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
 from isoscope.statistics.block_evidence import draws
-from isoscope.statistics.deciding import Case, weakest
-from isoscope.statistics.onset import Estimate, student
+from isoscope.statistics.deciding import Case
+from isoscope.statistics.inference import Estimate, least_of, student
 from isoscope.statistics.verdicts import on_blocks
 
 
@@ -25,7 +25,7 @@ def block_raises_cosine(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     enters, leaves = (draws(series, "block_cosine", layer) for layer in (0, 1))
     gains = {name: (leaves[name] - enters[name]).dropna(axis=1, how="all") for name in leaves if name in enters}
     cases = {
-        name: Case(weakest([at_norm(values, str(norm)) for norm, values in gain.items()]), (0.0,))
+        name: Case(least_of([at_norm(values, str(norm)) for norm, values in gain.items()]), (0.0,))
         for name, gain in gains.items()
         if gain.size
     }

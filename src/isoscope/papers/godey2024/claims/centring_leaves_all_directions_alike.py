@@ -5,8 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
-from isoscope.statistics.deciding import Case, shifted, weakest
+from isoscope.statistics.deciding import Case
 from isoscope.statistics.evidence import by_model, estimates, of_models
+from isoscope.statistics.inference import least_of
 from isoscope.statistics.verdicts import judged
 
 NEARLY = 0.9
@@ -25,6 +26,6 @@ def centring_leaves_all_directions_alike(table: pd.DataFrame, series: pd.DataFra
     rows = rows[rows["null"].gt(0)]
     cases = {}
     for name, own in by_model(rows).items():
-        parts = [shifted(one, 0.0, scale=1 / null) for one, null in zip(estimates(own), own["null"], strict=True)]
-        cases[name] = Case(weakest(parts), (NEARLY,))
+        parts = [one.linear(1 / null) for one, null in zip(estimates(own), own["null"], strict=True)]
+        cases[name] = Case(least_of(parts), (NEARLY,))
     return judged(cases, measure="the least IsoScore over the layers, as a part of that of isotropic points,")

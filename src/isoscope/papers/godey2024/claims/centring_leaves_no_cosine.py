@@ -5,8 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
-from isoscope.statistics.deciding import Case, strongest
+from isoscope.statistics.deciding import Case
 from isoscope.statistics.evidence import by_model, estimates, of_models, thresholds
+from isoscope.statistics.inference import greatest_of
 from isoscope.statistics.verdicts import judged
 
 
@@ -20,5 +21,5 @@ from isoscope.statistics.verdicts import judged
 def centring_leaves_no_cosine(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The greatest centred cosine over the layers of each model, below all three thresholds."""
     found = by_model(of_models(table, ["centred_cosine"]))
-    cases = {name: Case(strongest(estimates(rows)), thresholds(rows)) for name, rows in found.items()}
+    cases = {name: Case(greatest_of(estimates(rows)), thresholds(rows)) for name, rows in found.items()}
     return judged(cases, measure="the greatest cosine over the layers after centring", above=False)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
-from isoscope.statistics.deciding import Case, weakest
+from isoscope.statistics.deciding import Case
+from isoscope.statistics.inference import least_of
 from isoscope.statistics.suite_evidence import over_seeds, parts_along
 from isoscope.statistics.verdicts import judged
 
@@ -22,5 +23,5 @@ HALF, FIRST = 0.5, 2
 def components_describe_each_other(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The part of ‖K̄‖² in the components of queries and of ‖Q̄‖² in those of keys, at the last step; the weaker of the two."""
     keys, queries = parts_along(table, series, "query", ["key"], FIRST), parts_along(table, series, "key", ["query"], FIRST)
-    cases = {name: Case(weakest([over_seeds(side[name]) for side in (keys, queries)]), (HALF,)) for name in keys if name in queries}
+    cases = {name: Case(least_of([over_seeds(side[name]) for side in (keys, queries)]), (HALF,)) for name in keys if name in queries}
     return judged(cases, measure="the part of one's drift in the other's components, whichever is less,", unit="suite")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
-from isoscope.statistics.deciding import Case, strongest
+from isoscope.statistics.deciding import Case
 from isoscope.statistics.evidence import estimates
+from isoscope.statistics.inference import greatest_of
 from isoscope.statistics.suite_evidence import derived
 from isoscope.statistics.verdicts import judged
 
@@ -22,5 +23,5 @@ def entropy_falls_in_all_layers(table: pd.DataFrame, series: pd.DataFrame) -> Ve
     """The change of the entropy in the layer where it falls least."""
     found = derived(table, "attention_entropy_change")
     layers = {name: rows[rows["layer"].notna()] for name, rows in found.items()}
-    cases = {name: Case(strongest(estimates(rows)), (0.0,)) for name, rows in layers.items() if len(rows)}
+    cases = {name: Case(greatest_of(estimates(rows)), (0.0,)) for name, rows in layers.items() if len(rows)}
     return judged(cases, measure="the change of entropy in the layer where it falls least", above=False, unit="suite")

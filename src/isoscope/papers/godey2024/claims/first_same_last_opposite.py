@@ -5,8 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
-from isoscope.statistics.deciding import Case, shifted, weakest
+from isoscope.statistics.deciding import Case
 from isoscope.statistics.evidence import thirds
+from isoscope.statistics.inference import least_of
 from isoscope.statistics.suite_evidence import at_end, over_seeds
 from isoscope.statistics.verdicts import judged
 
@@ -23,5 +24,5 @@ def first_same_last_opposite(table: pd.DataFrame, series: pd.DataFrame) -> Verdi
     cases = {}
     for name, rows in at_end(table, "qk_cosine").items():
         first, last = (over_seeds(part) for part in thirds(rows))
-        cases[name] = Case(weakest([first, shifted(last, 0.0, scale=-1)]), (0.0,))
+        cases[name] = Case(least_of([first, last.linear(-1)]), (0.0,))
     return judged(cases, measure="cos(Q̄, K̄) of the first third of layers, or minus that of the last, whichever is less,")

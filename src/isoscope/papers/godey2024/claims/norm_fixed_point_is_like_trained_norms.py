@@ -9,9 +9,9 @@ import pandas as pd
 from isoscope.core.block import TRAINED
 from isoscope.core.claim import NOTHING, Verdict, claim
 from isoscope.statistics.block_evidence import block_rows
-from isoscope.statistics.deciding import Case, shifted, weakest
+from isoscope.statistics.deciding import Case
 from isoscope.statistics.evidence import estimates
-from isoscope.statistics.onset import Estimate
+from isoscope.statistics.inference import Estimate, least_of
 from isoscope.statistics.verdicts import on_blocks
 
 FACTOR = 3.0
@@ -36,5 +36,5 @@ def norm_fixed_point_is_like_trained_norms(table: pd.DataFrame, series: pd.DataF
             value, low, high = (math.log(x / middle) for x in (one.value, one.low, one.high))
             ratio = Estimate(value, low, high)
             room = math.log(FACTOR)
-            cases[name] = Case(weakest([shifted(ratio, room), shifted(ratio, room, scale=-1)]), (0.0,))
+            cases[name] = Case(least_of([ratio.linear(1, room), ratio.linear(-1, room)]), (0.0,))
     return on_blocks(cases, measure=f"ln 3 less the distance of ln N* from ln {middle:.3g}, the median trained norm,")

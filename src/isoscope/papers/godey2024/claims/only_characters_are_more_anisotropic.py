@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
-from isoscope.statistics.deciding import between_groups
 from isoscope.statistics.evidence import cosines, is_named
+from isoscope.statistics.inference import welch
 from isoscope.statistics.verdicts import at_equal_n, compared
 
 PURE, MIXED = ("ByT5", "CANINE-c", "MANTa"), ("CharacterBERT", "CANINE-s")
@@ -24,7 +24,7 @@ def only_characters_are_more_anisotropic(table: pd.DataFrame, series: pd.DataFra
     found = cosines(table, series, ["character"])
     means = {name: float(rows["value"].mean()) for name, rows in found.items()}
     ones, others = ({name: x for name, x in means.items() if any(is_named(name, one) for one in group)} for group in (PURE, MIXED))
-    effect = between_groups(list(ones.values()), list(others.values()))
+    effect = welch(list(ones.values()), list(others.values()))
     names = ("models of characters or bytes alone", "others")
     verdict = compared(ones, others, effect, measure="the mean cosine over layers", names=names)
     return at_equal_n(verdict, pd.concat([found[name] for name in (*ones, *others)])) if verdict.findings else verdict

@@ -8,7 +8,8 @@ import pandas as pd
 from isoscope.core.claim import Verdict, claim
 from isoscope.statistics.deciding import Case
 from isoscope.statistics.equal_n import leaving_out, steps_of_different_n, without
-from isoscope.statistics.onset import Estimate, precedence
+from isoscope.statistics.inference import Estimate
+from isoscope.statistics.onset import precedence
 from isoscope.statistics.suite_evidence import derived, onsets_by_seed
 from isoscope.statistics.verdicts import judged
 

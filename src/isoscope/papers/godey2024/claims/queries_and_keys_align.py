@@ -7,8 +7,8 @@ import pandas as pd
 
 from isoscope.core.claim import Finding, Verdict, claim
 from isoscope.statistics.alignment import aligned, fallen
-from isoscope.statistics.association import holm
 from isoscope.statistics.equal_n import leaving_out, steps_of_different_n, without
+from isoscope.statistics.inference import holm
 from isoscope.statistics.suite_evidence import derived, over_seeds
 from isoscope.statistics.verdicts import over
 

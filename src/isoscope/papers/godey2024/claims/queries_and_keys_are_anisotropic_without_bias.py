@@ -8,8 +8,9 @@ from isoscope.core.bounded import parsed_object
 from isoscope.core.claim import Verdict, claim
 from isoscope.statistics.block_evidence import block_rows
 from isoscope.statistics.chance import one_pair
-from isoscope.statistics.deciding import Case, weakest
+from isoscope.statistics.deciding import Case
 from isoscope.statistics.evidence import FIXED, estimates
+from isoscope.statistics.inference import least_of
 from isoscope.statistics.verdicts import on_blocks
 
 HEAD = 64
@@ -28,7 +29,7 @@ def queries_and_keys_are_anisotropic_without_bias(table: pd.DataFrame, series: p
     cases = {}
     for name in queries:
         if name in keys and queries[name]["value"].notna().all():
-            least = weakest([estimates(queries[name])[0], estimates(keys[name])[0]])
+            least = least_of([estimates(queries[name])[0], estimates(keys[name])[0]])
             cases[name] = Case(least, (one_pair(head_dimension(queries[name]["spec"].iloc[0])), *FIXED))
     return on_blocks(cases, measure="the cosine of queries or keys at the smallest bias, whichever is less,")
 

@@ -6,8 +6,9 @@ import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
 from isoscope.statistics.chance import one_pair
-from isoscope.statistics.deciding import Case, weakest
+from isoscope.statistics.deciding import Case
 from isoscope.statistics.evidence import COSINES, FIXED
+from isoscope.statistics.inference import least_of
 from isoscope.statistics.suite_evidence import ends, over_seeds
 from isoscope.statistics.verdicts import judged, together
 
@@ -29,8 +30,8 @@ def queries_and_keys_become_anisotropic(table: pd.DataFrame, series: pd.DataFram
     for name in [name for name in queries if name in keys]:
         sides = queries[name], keys[name]
         d = int(widths[name.rpartition(" (")[0] if name not in widths.index else name])
-        rise[name] = Case(weakest([over_seeds(side, side["last"] - side["first"]) for side in sides]), (0.0,))
-        level[name] = Case(weakest([over_seeds(side, side["last"]) for side in sides]), (one_pair(d), *FIXED))
+        rise[name] = Case(least_of([over_seeds(side, side["last"] - side["first"]) for side in sides]), (0.0,))
+        level[name] = Case(least_of([over_seeds(side, side["last"]) for side in sides]), (one_pair(d), *FIXED))
     return together(
         judged(rise, measure="the change of the cosine of queries or keys, whichever is less,", unit="suite"),
         judged(level, measure="the cosine of queries or keys at the end, whichever is less,", unit="suite"),

@@ -6,7 +6,8 @@ import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
 from isoscope.statistics.block_evidence import draws, growth
-from isoscope.statistics.deciding import Case, weakest
+from isoscope.statistics.deciding import Case
+from isoscope.statistics.inference import least_of
 from isoscope.statistics.verdicts import on_blocks
 
 
@@ -20,5 +21,5 @@ from isoscope.statistics.verdicts import on_blocks
 def query_and_key_norms_grow(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The mean norm, largest bias less smallest, over draws; the weaker of queries and keys."""
     queries, keys = (draws(series, f"block_{kind}_norm") for kind in ("query", "key"))
-    cases = {name: Case(weakest([growth(queries[name]), growth(keys[name])]), (0.0,)) for name in queries if name in keys}
+    cases = {name: Case(least_of([growth(queries[name]), growth(keys[name])]), (0.0,)) for name in queries if name in keys}
     return on_blocks(cases, measure="the growth of the norms of queries or keys, whichever is less,")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
-from isoscope.statistics.deciding import Case, mean_of
+from isoscope.statistics.deciding import Case
 from isoscope.statistics.equal_n import layers_of_different_n, leaving_out, without
-from isoscope.statistics.evidence import apart, cosines, estimates, thirds
+from isoscope.statistics.evidence import cosines, estimates, thirds
+from isoscope.statistics.inference import difference_of, mean_of
 from isoscope.statistics.verdicts import judged_each
 
 FALL = -0.1
@@ -26,6 +27,6 @@ def resnet50_falls_with_depth(table: pd.DataFrame, series: pd.DataFrame) -> Verd
     cases, left = {}, layers_of_different_n(found)
     for name, rows in without(found, left).items():
         first, last = (mean_of(estimates(part)) for part in thirds(rows))
-        cases[name] = Case(apart(last, first), (FALL,))
+        cases[name] = Case(difference_of(last, first), (FALL,))
     measure = "the cosine of the last third of layers less that of the first"
     return leaving_out(judged_each(cases, ["ResNet-50"], measure=measure, above=False), left)

@@ -6,7 +6,8 @@ import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
 from isoscope.statistics.block_evidence import draws, growth
-from isoscope.statistics.deciding import Case, shifted, weakest
+from isoscope.statistics.deciding import Case
+from isoscope.statistics.inference import least_of
 from isoscope.statistics.verdicts import on_blocks
 
 SIGNS = {"block_row_max": 1, "block_row_min": -1, "block_entropy": -1}
@@ -26,8 +27,8 @@ def rows_sharpen_with_bias(table: pd.DataFrame, series: pd.DataFrame) -> Verdict
     for block in curves["block_row_max"]:
         own = {name: found[block] for name, found in curves.items() if block in found}
         if len(own) == len(SIGNS):
-            moved = [shifted(growth(relative(curve)), 0.0, scale=SIGNS[name]) for name, curve in own.items()]
-            cases[block] = Case(weakest(moved), (0.0,))
+            moved = [growth(relative(curve)).linear(SIGNS[name]) for name, curve in own.items()]
+            cases[block] = Case(least_of(moved), (0.0,))
     return on_blocks(cases, measure="the relative sharpening by maximum, minimum or entropy, whichever is least,")
 
 

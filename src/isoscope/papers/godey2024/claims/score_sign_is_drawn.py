@@ -6,7 +6,7 @@ import pandas as pd
 
 from isoscope.core.claim import NOTHING, Finding, Outcome, Verdict, claim
 from isoscope.statistics.block_evidence import draws, is_own_block
-from isoscope.statistics.onset import clopper_pearson
+from isoscope.statistics.inference import clopper_pearson
 
 
 @claim(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
-from isoscope.statistics.deciding import Case, shifted, weakest
+from isoscope.statistics.deciding import Case
 from isoscope.statistics.equal_n import layers_of_different_n, leaving_out
 from isoscope.statistics.evidence import by_stack, of_models
+from isoscope.statistics.inference import least_of
 from isoscope.statistics.profile import BLOCKS, bulge
 from isoscope.statistics.shape_claims import GROUPS, HEIGHT, blocks_of_different_n, profiles
 from isoscope.statistics.verdicts import judged
@@ -37,7 +38,7 @@ def bell_survives_the_final_norm(table: pd.DataFrame, series: pd.DataFrame) -> V
             continue
         after = blocks.copy()
         after[-1] = float(final[name]["value"].iloc[0])
-        moved = shifted(plain, float(bulge(after) - bulge(blocks)))
-        cases[name] = Case(weakest([plain, moved]), (HEIGHT,))
+        moved = plain.linear(1, float(bulge(after) - bulge(blocks)))
+        cases[name] = Case(least_of([plain, moved]), (HEIGHT,))
     verdict = judged(cases, measure="B before or after the final norm, whichever is less,", unit="decoder")
     return leaving_out(verdict, left | blocks_of_different_n(table, "decoder"))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
-from isoscope.statistics.deciding import Case, weakest
+from isoscope.statistics.deciding import Case
 from isoscope.statistics.equal_n import leaving_out
+from isoscope.statistics.inference import least_of
 from isoscope.statistics.shape_claims import HEIGHT, also_without_sinks, blocks_of_different_n, profiles
 from isoscope.statistics.verdicts import judged
 
@@ -21,6 +22,6 @@ from isoscope.statistics.verdicts import judged
 def decoders_are_bell_shaped(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The least B over token policies and both forms of the share, beside 0.05."""
     found = profiles(table, ("bell", "bell_linear"), "decoder")
-    cases = {name: Case(also_without_sinks(weakest(parts), rows, HEIGHT), (HEIGHT,)) for name, (rows, parts) in found.items()}
+    cases = {name: Case(also_without_sinks(least_of(parts), rows, HEIGHT), (HEIGHT,)) for name, (rows, parts) in found.items()}
     verdict = judged(cases, measure="B, the least over token policies and forms,", unit="decoder")
     return leaving_out(verdict, blocks_of_different_n(table, "decoder"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
-from isoscope.statistics.deciding import between_groups
+from isoscope.statistics.inference import welch
 from isoscope.statistics.shape_claims import profiles
 from isoscope.statistics.verdicts import at_equal_n, compared
 
@@ -24,6 +24,6 @@ def decoders_rise_above_encoders(table: pd.DataFrame, series: pd.DataFrame) -> V
         for stack in ("decoder", "encoder")
     ]
     decoders, encoders = ({name: float(rows["value"].mean()) for name, rows in own.items()} for own in found)
-    effect = between_groups(list(decoders.values()), list(encoders.values()))
+    effect = welch(list(decoders.values()), list(encoders.values()))
     verdict = compared(decoders, encoders, effect, measure="B under all tokens", names=("decoders", "encoders"))
     return at_equal_n(verdict, pd.concat([rows for own in found for rows in own.values()])) if verdict.findings else verdict

@@ -7,7 +7,7 @@ import pandas as pd
 from isoscope.core.bounded import parsed_object
 from isoscope.core.claim import Finding, Outcome, Verdict, claim
 from isoscope.statistics.evidence import shown
-from isoscope.statistics.onset import clopper_pearson
+from isoscope.statistics.inference import clopper_pearson
 from isoscope.statistics.suite_evidence import derived
 from isoscope.statistics.verdicts import over
 

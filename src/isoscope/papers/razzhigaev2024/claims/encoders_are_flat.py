@@ -5,8 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
-from isoscope.statistics.deciding import Case, shifted, strongest
+from isoscope.statistics.deciding import Case
 from isoscope.statistics.equal_n import leaving_out
+from isoscope.statistics.inference import greatest_of
 from isoscope.statistics.shape_claims import FLAT, also_without_sinks, blocks_of_different_n, profiles
 from isoscope.statistics.verdicts import judged
 
@@ -23,7 +24,7 @@ def encoders_are_flat(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     found = profiles(table, ("share_range", "share_range_linear"), "encoder")
     cases = {}
     for name, (rows, parts) in found.items():
-        turned = also_without_sinks(shifted(strongest(parts), 0.0, scale=-1), rows, -FLAT)
-        cases[name] = Case(shifted(turned, 0.0, scale=-1), (FLAT,))
+        turned = also_without_sinks(greatest_of(parts).linear(-1), rows, -FLAT)
+        cases[name] = Case(turned.linear(-1), (FLAT,))
     measure = "the range of the share over the blocks, the greatest over token policies and forms,"
     return leaving_out(judged(cases, measure=measure, above=False, unit="encoder"), blocks_of_different_n(table, "encoder"))

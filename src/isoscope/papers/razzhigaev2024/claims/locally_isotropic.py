@@ -5,8 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from isoscope.core.claim import Verdict, claim
-from isoscope.statistics.deciding import Case, mean_of, shifted, weakest
+from isoscope.statistics.deciding import Case
 from isoscope.statistics.evidence import by_model, estimates, of_models
+from isoscope.statistics.inference import least_of, mean_of
 from isoscope.statistics.verdicts import judged
 
 SIGNS = {"local_share_excess": -1.0, "local_isoscore_excess": 1.0}
@@ -25,9 +26,9 @@ def locally_isotropic(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     cases = {}
     for name, rows in by_model(of_models(table, list(SIGNS))).items():
         parts = [
-            shifted(mean_of(estimates(rows[rows["metric"].eq(metric)])), 0.0, scale=sign)
+            mean_of(estimates(rows[rows["metric"].eq(metric)])).linear(sign)
             for metric, sign in SIGNS.items()
             if rows["metric"].eq(metric).any()
         ]
-        cases[name] = Case(weakest(parts), (0.0,))
+        cases[name] = Case(least_of(parts), (0.0,))
     return judged(cases, measure="how much more isotropic neighbourhoods are than a Gaussian's, by share or IsoScore, whichever is less,")
