@@ -10,7 +10,7 @@ import numpy as np
 from isoscope.core.claim import Outcome
 from isoscope.statistics.association import DRAWS, rearranged
 from isoscope.statistics.chance import LEVEL
-from isoscope.statistics.deciding import outcomes
+from isoscope.statistics.deciding import adjusted_outcomes
 from isoscope.statistics.inference import Estimate, least_of
 from isoscope.statistics.kernel import Floats
 
@@ -115,7 +115,7 @@ def fallen(pairs: Sequence[tuple[Estimate, Estimate]]) -> list[bool]:
     Holm's adjustment allows for how many there are, and Bonferroni's for the two ways to fail.
     """
     least = [least_of(pair) for pair in pairs]
-    return [word == "fails" for word in outcomes(least, [0.0] * len(least))]
+    return [word == "fails" for word in adjusted_outcomes(least, [0.0] * len(least))]
 
 
 def aligned(adjusted_p: float, changes: Sequence[float], fell: bool) -> Outcome:

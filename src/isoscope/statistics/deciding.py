@@ -1,4 +1,8 @@
-"""From effects with intervals to holds, fails or undecided: thresholds fixed beforehand, Holm over the models tried, models as units."""
+"""From effects with intervals to holds, fails or undecided.
+
+Thresholds are fixed beforehand. Holm's adjustment allows for the number of models tested. For a claim about a kind of model, the models
+are the units.
+"""
 
 from __future__ import annotations
 
@@ -10,36 +14,33 @@ import numpy as np
 
 from isoscope.core.claim import Outcome
 from isoscope.statistics.chance import LEVEL, upper_quantile, upper_tail
-from isoscope.statistics.inference import Estimate, clopper_pearson, holm
+from isoscope.statistics.inference import NAN, Estimate, clopper_pearson, holm
 
-FEWEST = 3
-"""With fewer models nothing is said about models of a kind, however clear each one is."""
+FEWEST_MODELS = 3
+"""With fewer models a claim about models of a kind stays undecided, however clear each model is."""
 SOME, MOST = 0.25, 0.5
-"""What the part of models must surely exceed: of three of three it surely exceeds a quarter, of six of six a half."""
-NAN = float("nan")
+"""The shares of models that an interval must exceed: that of three of three lies above a quarter, that of six of six above a half."""
+
+Effects = Mapping[str, Estimate]
+"""The effect on each model, suite or block, by name."""
+Thresholds = Mapping[str, tuple[float, ...]]
+"""The thresholds of each of them, the same number for all."""
 
 
 @dataclass(frozen=True)
-class Case:
-    """One model: its effect, and each of the thresholds that it is held against."""
-
-    effect: Estimate
-    thresholds: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Part:
-    """The part of models that a sentence is true of, with Clopper and Pearson's interval, and what follows."""
+class ModelShare:
+    """The share of models for which a statement holds, with Clopper and Pearson's interval, and the outcome that follows from it."""
 
     outcome: Outcome
     effect: Estimate
     threshold: float
 
 
-def outcome(effect: Estimate, threshold: float, *, above: bool = True) -> Outcome:
+def single_outcome(effect: Estimate, threshold: float, *, above: bool = True) -> Outcome:
     """`holds` or `fails` where the whole interval lies on one side of the threshold, else `undecided`.
 
-    >>> outcome(Estimate(0.3, 0.25, 0.35), 0.2), outcome(Estimate(0.3, 0.25, 0.35), 0.2, above=False), outcome(Estimate(0.3), 0.2)
+    >>> effect = Estimate(0.3, 0.25, 0.35)
+    >>> single_outcome(effect, 0.2), single_outcome(effect, 0.2, above=False), single_outcome(Estimate(0.3), 0.2)
     ('holds', 'fails', 'undecided')
     """
     if effect.low > threshold:
@@ -50,7 +51,7 @@ def outcome(effect: Estimate, threshold: float, *, above: bool = True) -> Outcom
 
 
 def p_value(effect: Estimate, threshold: float) -> float:
-    """p, two-sided, that belongs to a 95 % interval: 0.05 where its nearer end lies on the threshold.
+    """The two-sided p that belongs to a 95 % interval: 0.05 where its nearer end lies on the threshold.
 
     >>> round(p_value(Estimate(0.3, 0.2, 0.35), 0.2), 3), p_value(Estimate(0.3), 0.2)
     (0.05, nan)
@@ -59,78 +60,78 @@ def p_value(effect: Estimate, threshold: float) -> float:
     half = value - low if value > edge else high - value
     if not math.isfinite(half):
         return NAN
-    away = abs(value - edge)
+    distance = abs(value - edge)
     if half <= 0:
-        return 0.0 if away > 0 else 1.0
-    return 2 * upper_tail(away / half * upper_quantile(LEVEL / 2, effect.freedom), effect.freedom)
+        return 0.0 if distance > 0 else 1.0
+    return 2 * upper_tail(distance / half * upper_quantile(LEVEL / 2, effect.freedom), effect.freedom)
 
 
-def outcomes(effects: Sequence[Estimate], thresholds: Sequence[float], *, above: bool = True) -> list[Outcome]:
-    """The outcome of each, after Holm's adjustment for how many there are; of a single one by its interval as it is.
+def adjusted_outcomes(effects: Sequence[Estimate], thresholds: Sequence[float], *, above: bool = True) -> list[Outcome]:
+    """The outcome of each effect after Holm's adjustment for their number. A single effect is decided by its own interval.
 
-    >>> outcomes([Estimate(0.3, 0.29, 0.31), Estimate(0.3, 0.199, 0.4)], [0.2, 0.2])
+    >>> adjusted_outcomes([Estimate(0.3, 0.29, 0.31), Estimate(0.3, 0.199, 0.4)], [0.2, 0.2])
     ['holds', 'undecided']
-    >>> outcomes([Estimate(0.3, 0.29, 0.31), Estimate(0.3, 0.201, 0.4)], [0.2, 0.2])
+    >>> adjusted_outcomes([Estimate(0.3, 0.29, 0.31), Estimate(0.3, 0.201, 0.4)], [0.2, 0.2])
     ['holds', 'holds']
     """
-    adjusted = holm(np.array([p_value(effect, threshold) for effect, threshold in zip(effects, thresholds, strict=True)]))
-    single = [outcome(effect, threshold, above=above) for effect, threshold in zip(effects, thresholds, strict=True)]
-    return [word if p < LEVEL else "undecided" for word, p in zip(single, adjusted, strict=True)]
+    pairs = list(zip(effects, thresholds, strict=True))
+    adjusted = holm(np.array([p_value(effect, threshold) for effect, threshold in pairs]))
+    alone = [single_outcome(effect, threshold, above=above) for effect, threshold in pairs]
+    return [outcome if p < LEVEL else "undecided" for outcome, p in zip(alone, adjusted, strict=True)]
 
 
-def by_threshold(cases: Mapping[str, Case], *, above: bool = True) -> list[dict[str, Outcome]]:
-    """The outcome of every case at each of its thresholds in turn, with Holm over the cases."""
-    effects = [case.effect for case in cases.values()]
-    held = zip(*(case.thresholds for case in cases.values()), strict=True)
-    return [dict(zip(cases, outcomes(effects, thresholds, above=above), strict=True)) for thresholds in held]
+def outcomes_by_threshold(effects: Effects, thresholds: Thresholds, *, above: bool = True) -> list[dict[str, Outcome]]:
+    """The outcome of every effect at each of its thresholds in turn, with Holm's adjustment over the effects."""
+    by_position = zip(*(thresholds[name] for name in effects), strict=True)
+    return [dict(zip(effects, adjusted_outcomes(list(effects.values()), levels, above=above), strict=True)) for levels in by_position]
 
 
-def agreed(found: Sequence[Outcome]) -> Outcome:
-    """What all thresholds say; `undecided` where they do not agree: then it depends on the threshold.
+def agreed_outcome(outcomes: Sequence[Outcome]) -> Outcome:
+    """The outcome that all thresholds give; `undecided` where they disagree.
 
-    >>> agreed(["holds", "holds"]), agreed(["holds", "fails"])
+    >>> agreed_outcome(["holds", "holds"]), agreed_outcome(["holds", "fails"])
     ('holds', 'undecided')
     """
-    return found[0] if len(set(found)) == 1 else "undecided"
+    return outcomes[0] if len(set(outcomes)) == 1 else "undecided"
 
 
-def all_of(found: Sequence[Outcome]) -> Outcome:
-    """What is claimed of each: `fails` where one fails, `holds` where all do.
+def joint_outcome(outcomes: Sequence[Outcome]) -> Outcome:
+    """The outcome of a statement about all of them: `fails` where one fails, `holds` where all do.
 
-    >>> all_of(["holds", "undecided"]), all_of(["holds", "fails"]), all_of([])
+    >>> joint_outcome(["holds", "undecided"]), joint_outcome(["holds", "fails"]), joint_outcome([])
     ('undecided', 'fails', 'undecided')
     """
-    if "fails" in found:
+    if "fails" in outcomes:
         return "fails"
-    return "holds" if found and set(found) == {"holds"} else "undecided"
+    return "holds" if outcomes and set(outcomes) == {"holds"} else "undecided"
 
 
-def every(found: Sequence[Outcome]) -> Part:
-    """A sentence about every model of a kind: one that surely fails refutes it, and it holds where all of three or more do.
+def every_model(outcomes: Sequence[Outcome]) -> ModelShare:
+    """A statement about every model of a kind: one model that fails refutes it, and it holds if all of three or more do.
 
-    >>> every(["holds"] * 3).outcome, every(["holds"] * 2).outcome, every(["holds", "holds", "fails"]).outcome
+    >>> every_model(["holds"] * 3).outcome, every_model(["holds"] * 2).outcome, every_model(["holds", "holds", "fails"]).outcome
     ('holds', 'undecided', 'fails')
     """
-    part = _part(found)
-    return Part(all_of(found) if len(found) >= FEWEST else "undecided", part, SOME)
+    outcome = joint_outcome(outcomes) if len(outcomes) >= FEWEST_MODELS else "undecided"
+    return ModelShare(outcome, _share_that_holds(outcomes), SOME)
 
 
-def most(found: Sequence[Outcome]) -> Part:
-    """A sentence about most models of a kind: the part of them lies surely above, or surely below, a half.
+def most_models(outcomes: Sequence[Outcome]) -> ModelShare:
+    """A statement about most models of a kind: the interval of their share lies above, or below, a half.
 
-    Models that are undecided count against it where it would hold, and for it where it would fail.
+    Undecided models count against it where it would hold, and for it where it would fail.
 
-    >>> most(["holds"] * 6).outcome, most(["holds"] * 5).outcome, most(["fails"] * 6 + ["undecided"]).outcome
+    >>> most_models(["holds"] * 6).outcome, most_models(["holds"] * 5).outcome, most_models(["fails"] * 6 + ["undecided"]).outcome
     ('holds', 'undecided', 'undecided')
     """
-    part = _part(found)
-    return Part(outcome(part, MOST) if len(found) >= FEWEST else "undecided", part, MOST)
+    share = _share_that_holds(outcomes)
+    return ModelShare(single_outcome(share, MOST) if len(outcomes) >= FEWEST_MODELS else "undecided", share, MOST)
 
 
-def _part(found: Sequence[Outcome]) -> Estimate:
-    """The part that holds; its interval reaches from that with all undecided ones failing to that with all of them holding."""
-    n = len(found)
+def _share_that_holds(outcomes: Sequence[Outcome]) -> Estimate:
+    """The share that holds. Its interval reaches from all undecided ones failing to all of them holding."""
+    n = len(outcomes)
     if not n:
         return Estimate(NAN)
-    held, not_failed = found.count("holds"), n - found.count("fails")
+    held, not_failed = outcomes.count("holds"), n - outcomes.count("fails")
     return Estimate(held / n, clopper_pearson(held, n)[0], clopper_pearson(not_failed, n)[1])

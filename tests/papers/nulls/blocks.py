@@ -10,7 +10,7 @@ import numpy as np
 from isoscope.core.block import TRAINED
 from isoscope.statistics.inference import student
 from tests.papers.error_rates import Null
-from tests.papers.made_claims import BLOCK, KINDS, Made, Row, block_row, tables
+from tests.papers.made_rows import BLOCK, KINDS, Made, Row, block_row, tables
 from tests.papers.nulls.suites import CLAIMS, decide
 
 NORMS = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0)

@@ -11,7 +11,7 @@ from isoscope.engine.dynamics.dimensions import dimensions
 from isoscope.engine.dynamics.suite import Gathered, MeasuredSuite, Place, row
 from isoscope.statistics.rise_and_fall import Level, Levels
 from tests.papers.error_rates import Null
-from tests.papers.made_claims import KINDS, Row
+from tests.papers.made_rows import KINDS, Row
 from tests.papers.nulls.suites import CLAIMS, THREE, decide
 
 STEPS = (0, 10, 30, 100, 300, 1000)

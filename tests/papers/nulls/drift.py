@@ -11,7 +11,7 @@ from scipy.stats import rankdata
 from isoscope.papers import claims
 from isoscope.statistics.association import fisher, pool
 from tests.papers.error_rates import Null
-from tests.papers.made_claims import Row, layers, tables
+from tests.papers.made_rows import Row, layer_rows, tables
 
 LENGTHS = (12, 24, 13, 48)
 """Differences between layers of the models of a group, in turn."""
@@ -38,7 +38,7 @@ def pooled_speaks(rng: np.random.Generator, *, models: int, sd: float) -> bool:
 def model_rows(rng: np.random.Generator, name: str, kind: str, r: float, count: int) -> list[Row]:
     """A model's cosines and drift ratios over its layers, as rows."""
     x, y = (np.append(0, own.cumsum()) for own in steps(rng, r, count))
-    return [*layers(name, kind, 0.4 + 0.01 * x, "mean_cosine"), *layers(name, kind, 0.4 + 0.01 * y, "drift_ratio")]
+    return [*layer_rows(name, kind, 0.4 + 0.01 * x, "mean_cosine"), *layer_rows(name, kind, 0.4 + 0.01 * y, "drift_ratio")]
 
 
 def claim_speaks(rng: np.random.Generator, *, name: str, kind: str, models: list[str], centre: float, sd: float) -> bool:

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from tests.papers.error_rates import Null
-from tests.papers.made_claims import Row, layers, row
+from tests.papers.made_rows import Row, layer_rows, row
 from tests.papers.nulls.suites import CLAIMS, decide
 
 Numbers = Callable[[np.random.Generator, int], np.ndarray]
@@ -31,7 +31,7 @@ def characters_speak(rng: np.random.Generator) -> bool:
     names = [f"{name}-{i}" for name in ("byt5", "canine-c", "canine-s", "character-bert") for i in range(2)]
     rows: list[Row] = []
     for name, level in zip(names, 0.4 + 0.1 * rng.standard_normal(len(names)), strict=True):
-        rows += layers(name, "character", level + 0.05 * rng.standard_normal(6))
+        rows += layer_rows(name, "character", level + 0.05 * rng.standard_normal(6))
     return decide(CLAIMS["only_characters_are_more_anisotropic"], [(rows, [])])
 
 

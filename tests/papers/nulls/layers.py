@@ -14,7 +14,7 @@ from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.groups import GROUPS, Groups
 from isoscope.statistics.moments import Moments
 from tests.papers.error_rates import Null
-from tests.papers.made_claims import KINDS, Made, Row
+from tests.papers.made_rows import KINDS, Made, Row
 
 CLAIMS = {claim.name: claim for claim in claims("godey2024")}
 D, LAYERS, TOKENS = 16, 13, 5

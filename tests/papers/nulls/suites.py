@@ -13,7 +13,7 @@ from isoscope.engine.dynamics.onsets import Tracks, changes
 from isoscope.engine.dynamics.suite import MeasuredSuite, row
 from isoscope.papers import claims
 from tests.papers.error_rates import Null
-from tests.papers.made_claims import KINDS, Made, Row
+from tests.papers.made_rows import KINDS, Made, Row
 
 CLAIMS = {claim.name: claim for paper in ("godey2024", "razzhigaev2024") for claim in claims(paper)}
 STEPS = (0, 100)
