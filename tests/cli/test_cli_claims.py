@@ -41,8 +41,8 @@ def test_the_table_reads_well(good: Path) -> None:
     assert "1.00 [0.292, 1.00]" in first
     assert first.rstrip().endswith("3")
     assert "MiT (SegFormer's encoder) is isotropic" not in answer.out  # nor does what nothing speaks to need a row
-    assert "2 mit_is_isotropic: Nothing measured here tests it; it needs a MiT" in " ".join(answer.out.split())
-    assert "3 resnet50_falls_with_depth, 3 resnet50_is_anisotropic: Nothing" in " ".join(answer.out.split())
+    assert "2 mit_is_isotropic: Not tested. It needs a MiT" in " ".join(answer.out.split())
+    assert "3 resnet50_falls_with_depth, 3 resnet50_is_anisotropic: Not tested" in " ".join(answer.out.split())
     assert "every_transformer_has_an_anisotropic_layer" not in answer.out  # what holds needs no sentence
 
 

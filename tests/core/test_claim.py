@@ -32,7 +32,7 @@ def test_only_an_untested_claim_asks_for_a_measurement() -> None:
         section.add_claim(name, statement="A.", refuted_by="not A", decide=lambda table, series, verdict=verdict: verdict)
     sentences = {claim.name: claim.decide(EMPTY, EMPTY).sentence for claim in section}
     assert sentences == {
-        "untested": "Nothing measured here tests it; it needs a model.",
+        "untested": "Not tested. It needs a model.",
         "tested": "",
         "explained": "No head has an onset.",
     }

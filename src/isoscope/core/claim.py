@@ -77,22 +77,14 @@ class Section(list[Claim]):
         self.paper, self.number, self.needs = paper, number, needs
 
     def add_claim(self, name: str, *, statement: str, refuted_by: str, decide: Decide, needs: str = "") -> Claim:
-        """Add the claim of this name.
-
-        Args:
-            name: its key.
-            statement: what is claimed, in one sentence.
-            refuted_by: what would refute it.
-            decide: the decision function.
-            needs: as for the section, where this claim needs something else.
-        """
+        """Add the claim of this name: what is claimed, in one sentence, what would refute it, and the function that decides it."""
         measured = needs or self.needs
 
         @wraps(decide)
         def decide_or_ask(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
             verdict = decide(table, series)
             tested = verdict.findings or verdict.sentence
-            return verdict if tested else replace(verdict, sentence=f"Nothing measured here tests it; it needs {measured}.")
+            return verdict if tested else replace(verdict, sentence=f"Not tested. It needs {measured}.")
 
         claim = Claim(name, self.number, self.paper, statement, refuted_by, measured, decide_or_ask)
         self.append(claim)

@@ -81,7 +81,7 @@ def decide_named_models(
     parts = [_count_models(levels, at_levels, measure, above, "model"), _quote_weakest(findings, above)]
     parts += [DEPENDS] if len(set(joint)) > 1 else []
     parts += [f"not measured: {join_names(absent)}"] if absent else []
-    weakest = _from_weakest(findings, above)[0]
+    weakest = _weakest_finding(findings, above)
     outcome = "undecided" if absent and outcome == "holds" else outcome
     return make_verdict(outcome, parts, findings, estimate_of(weakest), weakest.threshold)
 
@@ -186,13 +186,11 @@ def _count_models(levels: Thresholds, at_levels: Sequence[Mapping[str, Outcome]]
 
 
 def _quote_weakest(findings: Sequence[Finding], above: bool) -> str:
-    weakest = _from_weakest(findings, above)[0]
+    weakest = _weakest_finding(findings, above)
     note = f" ({weakest.note})" if weakest.note else ""
     return f"{'least' if above else 'most'} in {weakest.on}: {format_estimate(estimate_of(weakest))}{note}"
 
 
-def _from_weakest(findings: Sequence[Finding], above: bool) -> list[Finding]:
-    """Findings from the weakest evidence to the strongest."""
-    rank = {"fails": 0, "undecided": 1, "holds": 2}
-    sign = 1 if above else -1
-    return sorted(findings, key=lambda finding: (rank[finding.outcome], sign * (finding.effect - finding.threshold)))
+def _weakest_finding(findings: Sequence[Finding], above: bool) -> Finding:
+    rank, sign = {"fails": 0, "undecided": 1, "holds": 2}, 1 if above else -1
+    return min(findings, key=lambda finding: (rank[finding.outcome], sign * (finding.effect - finding.threshold)))
