@@ -8,14 +8,13 @@ from functools import partial
 import numpy as np
 from scipy.stats import rankdata
 
-from isoscope.papers import claims
 from isoscope.statistics.association import fisher, pool
 from tests.papers.error_rates import Null
-from tests.papers.made_rows import Row, layer_rows, tables
+from tests.papers.made_rows import Row, layer_rows
+from tests.papers.nulls.suites import is_decided
 
 LENGTHS = (12, 24, 13, 48)
 """Differences between layers of the models of a group, in turn."""
-CLAIMS = {claim.name: claim for claim in claims("godey2024")}
 
 
 def steps(rng: np.random.Generator, r: float, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -46,7 +45,7 @@ def claim_speaks(rng: np.random.Generator, *, name: str, kind: str, models: list
     rows = []
     for i, model in enumerate(models):
         rows += model_rows(rng, model, kind, math.tanh(centre + sd * rng.standard_normal()), LENGTHS[i % len(LENGTHS)])
-    return CLAIMS[name].decide(*tables((rows, []))).outcome != "undecided"
+    return is_decided(name, [(rows, [])])
 
 
 EDGE = math.atanh(2 * math.sin(math.pi * 0.3 / 6))

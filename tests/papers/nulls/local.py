@@ -15,7 +15,7 @@ from isoscope.statistics.moments import Moments
 from isoscope.statistics.sample import Sample, item_hash, point_hashes
 from tests.papers.error_rates import Null
 from tests.papers.made_rows import KINDS, Row
-from tests.papers.nulls.suites import CLAIMS, THREE, decide
+from tests.papers.nulls.suites import THREE, is_decided
 
 UNITS = np.array([item_hash(str(i)) for i in range(600)], dtype=np.uint64)
 METRICS = (local_share_excess, local_isoscore_excess)
@@ -51,7 +51,7 @@ def model_rows(rng: np.random.Generator, model: str, documents: int, tokens: int
 
 def claim_speaks(rng: np.random.Generator, **world: float) -> bool:
     """Whether the claim is decided on three models."""
-    return decide(CLAIMS["locally_isotropic"], [(model_rows(rng, model, **world), []) for model in THREE])  # type: ignore[arg-type]
+    return is_decided("locally_isotropic", [(model_rows(rng, model, **world), []) for model in THREE])  # type: ignore[arg-type]
 
 
 def layer_speaks(rng: np.random.Generator, **world: float) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from isoscope.statistics.onset import later, precedence
 from tests.papers.error_rates import Null
 from tests.papers.made_rows import Row, suite_row
-from tests.papers.nulls.suites import CLAIMS, THREE, decide, head_rows, shared_noise
+from tests.papers.nulls.suites import THREE, head_rows, is_decided, shared_noise
 
 EDGE = 80.0
 """8 % of the steps."""
@@ -35,7 +35,7 @@ def precedence_speaks(rng: np.random.Generator, *, seeds: int, layers: int, coun
 
 def claim_speaks(rng: np.random.Generator, *, seeds: int, layers: int, count: int) -> bool:
     """Whether the claim is decided on three trainings."""
-    return decide(CLAIMS["drift_comes_before_sharpness"], [([precedence_row(rng, model, seeds, layers, count)], []) for model in THREE])
+    return is_decided("drift_comes_before_sharpness", [([precedence_row(rng, model, seeds, layers, count)], []) for model in THREE])
 
 
 def later_speaks(rng: np.random.Generator, *, seeds: int, count: int, by_layer: bool) -> bool:
@@ -46,7 +46,7 @@ def later_speaks(rng: np.random.Generator, *, seeds: int, count: int, by_layer: 
         opposite = np.arange(begins.shape[1]) >= begins.shape[1] // 2 if by_layer else rng.random(begins.shape[1]) < 0.4
         found, _ = later(begins[:, opposite], begins[:, ~opposite])
         rows.append(suite_row(model, "opposite_later", found.value) | {"low": found.low, "high": found.high, "n": seeds})
-    return decide(CLAIMS["opposite_begins_later"], [(rows, [])])
+    return is_decided("opposite_begins_later", [(rows, [])])
 
 
 def after_speaks(rng: np.random.Generator, *, seeds: int, count: int) -> bool:
@@ -59,7 +59,7 @@ def after_speaks(rng: np.random.Generator, *, seeds: int, count: int) -> bool:
             done = np.clip(0.1 * (step / begins) ** 2, 0, 1) if step < STEPS[-1] else 1.0
             rows += head_rows(model, "qk_cosine", "attention", -0.8 * np.broadcast_to(done, begins.shape), int(step))
         rows.append(suite_row(model, "qk_chance", 0.5))
-    return decide(CLAIMS["opposite_begins_after_8_percent"], [(rows, [])])
+    return is_decided("opposite_begins_after_8_percent", [(rows, [])])
 
 
 NULLS = [

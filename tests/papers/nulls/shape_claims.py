@@ -12,7 +12,7 @@ from isoscope.statistics.shape_evidence import BELL_HEIGHT, FLAT_RANGE
 from tests.papers.error_rates import Null
 from tests.papers.made_rows import KINDS, Row
 from tests.papers.nulls.shape import D, cloud, points, stack
-from tests.papers.nulls.suites import CLAIMS, THREE, decide
+from tests.papers.nulls.suites import THREE, is_decided
 
 DOCUMENTS = 60
 MIDDLE = np.array([0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0])
@@ -52,7 +52,7 @@ def _later(owner: np.ndarray) -> np.ndarray:
 def shapes_speak(rng: np.random.Generator, *, name: str, kind: str, profiles: tuple[Profile, ...], low: float, high: float) -> bool:
     """Whether a claim about shape is decided on three models with these shares at the ends and in the middle."""
     shares = low + (high - low) * MIDDLE
-    return decide(CLAIMS[name], [(profile_rows(rng, model, kind, profiles, shares), []) for model in THREE])
+    return is_decided(name, [(profile_rows(rng, model, kind, profiles, shares), []) for model in THREE])
 
 
 def final_rows(rng: np.random.Generator, model: str) -> list[Row]:
@@ -73,7 +73,7 @@ def final_rows(rng: np.random.Generator, model: str) -> list[Row]:
 
 def final_speaks(rng: np.random.Generator) -> bool:
     """Whether the claim about the final norm is decided."""
-    return decide(CLAIMS["bell_survives_the_final_norm"], [(final_rows(rng, model), []) for model in THREE])
+    return is_decided("bell_survives_the_final_norm", [(final_rows(rng, model), []) for model in THREE])
 
 
 BELLS, RANGES = (bell, bell_linear), (share_range, share_range_linear)

@@ -73,12 +73,13 @@ def decide_pooled(group: str) -> Decide:
         outcomes: dict[str, Outcome] = {"holds": "holds", "fails": "fails"}
         findings = []
         for row in models.to_dict("records"):
-            own = rank_correlation(float(row["difference"]), int(row["layers"]), 1)
+            rho = rank_correlation(float(row["difference"]), int(row["layers"]), 1)
+            # A model's own outcome comes from its permutation test, which needs no normal approximation as the interval does.
             outcome = outcomes.get(row["verdict"], "undecided")
-            findings.append(Finding(row["model"], outcome, own.value, own.low, own.high, 0.0, own.note))
-        whole = pooled.iloc[0]
-        n, short = int(whole["models"]), int((models["layers"] < FEWEST_LAYERS).sum())
-        effect = Estimate(float(whole["difference"]), float(whole["low"]), float(whole["high"]))
+            findings.append(Finding(row["model"], outcome, rho.value, rho.low, rho.high, 0.0, rho.note))
+        over_models = pooled.iloc[0]
+        n, short = int(over_models["models"]), int((models["layers"] < FEWEST_LAYERS).sum())
+        effect = Estimate(float(over_models["difference"]), float(over_models["low"]), float(over_models["high"]))
         text = f"{MEASURE} from layer to layer is {format_estimate(effect)}, pooled over {n} models" if n else "no model has enough layers"
         parts = [text + (f" (left out: {short} with fewer than {FEWEST_LAYERS} layers)" if short else "")]
         parts += [f"it takes {FEWEST_MODELS} models of {FEWEST_LAYERS} layers"] if n < FEWEST_MODELS else []
