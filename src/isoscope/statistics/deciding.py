@@ -56,6 +56,7 @@ def p_value(effect: Estimate, threshold: float) -> float:
     >>> round(p_value(Estimate(0.3, 0.2, 0.35), 0.2), 3), p_value(Estimate(0.3), 0.2)
     (0.05, nan)
     """
+    # An interval need not be symmetric around its number, so only the end that faces the threshold counts.
     value, low, high, edge = (effect.scale(x) for x in (effect.value, effect.low, effect.high, threshold))
     half = value - low if value > edge else high - value
     if not math.isfinite(half):

@@ -20,6 +20,7 @@ TRANSFORMERS = ("token", "character", "speech", "vision")
 COSINES = ("between_cosine", "mean_cosine")
 """The cosine of pairs from different items; where it is not known, that of all pairs."""
 MODEL_NAMES: dict[str, str] = {
+    # A look-behind keeps a short name out of longer words: T5 is not in "byt5", MiT not in "limit-b0".
     "ByT5": r"byt5",
     "T5": r"(?<![a-z])t5",
     "CANINE-c": r"canine-c",
@@ -93,6 +94,7 @@ def layer_cosines(
     both = rows_by_model(model_rows(table, COSINES, groups))
     both = {name: rows for name, rows in both.items() if not names or is_named(name, *names)}
     between = {name: rows[rows["metric"].eq(COSINES[0])] for name, rows in both.items()}
+    # What a layer's cosine is without each group of items: from this the band over all layers is made.
     left_out = series[series["name"].eq(f"{COSINES[0]}_left_out") & series["kind"].eq("hidden") & series["policy"].eq("all")]
     left_out = one_checkpoint(table, left_out)[1] if left_out["step"].notna().any() else left_out
     return {name: add_band(rows, left_out[left_out["model"].eq(name)]) if len(rows) else both[name] for name, rows in between.items()}

@@ -43,6 +43,7 @@ def final_rows(table: pd.DataFrame, metric: str, *, kind: str = "attention") -> 
 
 def seed_means(rows: pd.DataFrame, values: pd.Series | None = None) -> pd.Series:
     """The mean of each seed: of the column `value`, or of `values`, which has one number per row."""
+    # A published model has no seed number, and a missing key would be dropped by groupby.
     return (rows["value"] if values is None else values).groupby(rows["seed"].fillna(-1)).mean()
 
 

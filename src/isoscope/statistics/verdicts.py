@@ -56,6 +56,7 @@ def decide_models(
     at_levels = outcomes_by_threshold(effects, levels, above=above)
     shares = [quantifier(list(outcomes.values())) for outcomes in at_levels]
     outcome = agreed_outcome([share.outcome for share in shares])
+    # Where thresholds disagree, it may be that none of them gives the agreed outcome; then the share at the last one is shown.
     share = next((share for share in shares if share.outcome == outcome), shares[-1])
     findings = make_findings(effects, levels, at_levels, above=above)
     parts = [_count_models(levels, at_levels, measure, above, unit), _quote_weakest(findings, above)]
@@ -135,6 +136,7 @@ def make_findings(effects: Effects, levels: Thresholds, at_levels: Sequence[Mapp
     for name, effect in effects.items():
         outcomes = [at_level[name] for at_level in at_levels]
         outcome = agreed_outcome(outcomes)
+        # A finding that holds shows the strictest threshold, which it passed; any other the mildest, which it did not.
         threshold = (farthest if outcome == "holds" else nearest)(levels[name])
         remark = "depends on the threshold" if len(set(outcomes)) > 1 else "no interval" if not math.isfinite(effect.low) else ""
         note = "; ".join(part for part in (effect.note, remark) if part)

@@ -32,6 +32,7 @@ def decide_growth(signs: Mapping[str, int], *, measure: str, relative: bool = Fa
 
     def decide(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
         curves = {name: bias_curves(series, name) for name in signs}
+        # A run may hold some of the curves only; a block needs all of them.
         blocks = [block for block in next(iter(curves.values())) if all(block in by_block for by_block in curves.values())]
         effects = {}
         for block in blocks:

@@ -54,6 +54,7 @@ def queries_and_keys_align(table: pd.DataFrame, series: pd.DataFrame) -> Verdict
     excess = {name: mean_over_seeds(seed_means(last, last["value"] - last["null"])) for name, (_, last) in ends.items()}
     changes = []
     for first, last in ends.values():
+        # By layer, so that a layer that is missing at one end does not shift the mean of the other.
         layers = last.merge(first, on=["seed", "layer"], suffixes=("", "_first"))
         changes.append(mean_over_seeds(seed_means(layers, layers["value"] - layers["value_first"])))
     fell = fallen(list(zip(changes, excess.values(), strict=True)))
@@ -192,6 +193,7 @@ def queries_and_keys_become_anisotropic(table: pd.DataFrame, series: pd.DataFram
         sides = queries[name], keys[name]
         rises[name] = least_of([mean_over_seeds(seed_means(side, side["last"] - side["first"])) for side in sides])
         ends[name] = least_of([mean_over_seeds(seed_means(side, side["last"])) for side in sides])
+        # A suite of several stacks is named "model (stack)", and widths are by model.
         thresholds[name] = cosine_thresholds(int(widths[name if name in widths.index else name.rpartition(" (")[0]]))
     rise = decide_models(rises, measure="the change of the cosine of queries or keys, whichever is less,", unit="suite")
     end = decide_models(ends, thresholds, measure="the cosine of queries or keys at the end, whichever is less,", unit="suite")

@@ -50,6 +50,7 @@ def decide_by_twins(metric: str, *, measure: str, blocks: bool = False) -> Decid
             return UNTESTED
         names = [roles[role] for role in (DECODER, TWIN, ENCODER)]
         decoder, twin, encoder = (rows[name].groupby("seed")["value"].mean() for name in names)
+        # Pandas subtracts by seed: the data order of a seed is the same in all three, so what it adds cancels.
         mask, objective = (twin - encoder).dropna(), (decoder - twin).dropna()
         effect = student((mask - objective).dropna())
         outcome = single_outcome(effect, 0.0)
