@@ -29,7 +29,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from isoscope.core.claim import NOTHING, Claim, Finding, Verdict, claim
+    from isoscope.core.claim import UNTESTED, Claim, Finding, Section, Verdict
     from isoscope.core.errors import IsoscopeError, IsoscopeWarning
     from isoscope.core.figure import Figure, figure
     from isoscope.core.number import POPULATION, THIS_N, Number
@@ -52,13 +52,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ATTENTION_PARTS",
-    "NOTHING",
     "PARTS",
     "POPULATION",
     "RANDOM",
     "SERIES_COLUMNS",
     "TABLE_COLUMNS",
     "THIS_N",
+    "UNTESTED",
     "AttentionCloud",
     "CausalReader",
     "Chunk",
@@ -81,6 +81,7 @@ __all__ = [
     "Profile",
     "Question",
     "Reader",
+    "Section",
     "Series",
     "Source",
     "SourceKind",
@@ -88,7 +89,6 @@ __all__ = [
     "TextReader",
     "Verdict",
     "WaveReader",
-    "claim",
     "claims",
     "families",
     "figure",
@@ -103,7 +103,7 @@ __all__ = [
 ]
 
 _NAMES = {
-    "isoscope.core.claim": ("NOTHING", "Claim", "Finding", "Verdict", "claim"),
+    "isoscope.core.claim": ("UNTESTED", "Claim", "Finding", "Section", "Verdict"),
     "isoscope.core.errors": ("IsoscopeError", "IsoscopeWarning"),
     "isoscope.core.figure": ("Figure", "figure"),
     "isoscope.core.number": ("POPULATION", "THIS_N", "Number"),

@@ -57,9 +57,9 @@ ON_THE_PAGE = [
         "report.summary:summary",
         "report.overview:overview",
         "report.diagnosis:_high_cosine",
-        "papers.godey2024.claims.centring_leaves_no_cosine:centring_leaves_no_cosine.decide",
+        "papers.godey2024.claims.centring:centring_leaves_no_cosine.decide",
     ],
-    ["drawing:layered", "report.diagnosis:_collapse", "statistics.evidence:of_models"],
+    ["drawing:layered", "report.diagnosis:_collapse", "statistics.evidence:model_rows"],
 ]
 """Of parts of a page: the others are made all the same. Those of a list are planted together."""
 REPAIRING = ["repair.linear:Directions.of", "repair.base:map_blocks"]
@@ -170,7 +170,7 @@ def test_bugs_in_parts_of_a_page(places, good_run, tmp_path):
 
 def test_a_bug_behind_claims_is_an_outcome_of_its_own(good_run):
     for more in ((), ("--strict",)):
-        with planted("statistics.evidence:of_models", "AttributeError"):
+        with planted("statistics.evidence:model_rows", "AttributeError"):
             answer = isoscope("claims", good_run, "--json", *more)
         found = json.loads(answer.out)
         failed = [row for row in found if row["outcome"] == "error"]
@@ -179,7 +179,7 @@ def test_a_bug_behind_claims_is_an_outcome_of_its_own(good_run):
         assert answer.code == 1
         assert f"AttributeError: {SAID}" in answer.err
         assert answer.err.splitlines()[-1].startswith("isoscope: this is a bug")
-    with planted("statistics.evidence:of_models", "AttributeError"):
+    with planted("statistics.evidence:model_rows", "AttributeError"):
         shown = isoscope("claims", good_run)
     assert shown.code == 1
     assert f", error: This claim could not be decided, because isoscope failed: AttributeError: {SAID}" in shown.out.replace("\n", " ")

@@ -80,7 +80,7 @@ def test_the_claim_of_the_page_decides():
     for value, outcome in ((0.2, "holds"), (0.8, "fails"), (0.5, "undecided")):
         table = tidy([here | {"value": value, "low": value - 0.1, "high": value + 0.1}], TABLE_COLUMNS)
         assert names["first_layer_drifts_little"].decide(table, table).outcome == outcome
-    assert "needs hidden states" in names["first_layer_drifts_little"].decide(table.iloc[:0], table).said
+    assert "needs hidden states" in names["first_layer_drifts_little"].decide(table.iloc[:0], table).sentence
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

@@ -45,7 +45,7 @@ def test_heads_that_share_the_chance_of_their_training_are_not_put_in_order(seed
 
 def test_a_range_at_the_threshold_is_rarely_decided() -> None:
     """Sixty documents of uneven length: quantiles of the draws leave the true range out in 20 %."""
-    null = shape.shape_null(shape.share_range, shape.FLAT, "rising", 60, 60, True)
+    null = shape.shape_null(shape.share_range, shape.FLAT_RANGE, "rising", 60, 60, True)
     assert null.rate() <= null.allowed()
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from isoscope.core.table import TABLE_COLUMNS, tidy
-from isoscope.statistics.association import COLUMNS, DRAWS, association, associations, fisher, holm, pool, rearranged
+from isoscope.statistics.association import COLUMNS, DRAWS, association, associations, fisher, pool, rearranged
 
 
 @pytest.fixture
@@ -173,11 +173,6 @@ def test_pooled_intervals_cover(rng, models, spread, least):
         found = pool(*zip(*(fisher(float(one), layers) for one in rho), strict=True))
         covered.append(found.low <= truth <= found.high)
     assert np.mean(covered) > least
-
-
-def test_holm_by_hand():
-    np.testing.assert_allclose(holm(np.array([0.04, 0.001, 0.03, 0.5])), [0.09, 0.004, 0.09, 0.5])
-    assert holm(np.array([])).size == 0
 
 
 def rows_of(model, series, *, stack="encoder", family="encoder", modality="text", **more):

@@ -6,19 +6,8 @@ import pytest
 from isoscope.statistics.alignment import aligned, alignment, fallen, shuffled_labels, squared_cosines
 from isoscope.statistics.common_basis import HeadSums, common_basis
 from isoscope.statistics.heads import Heads
-from isoscope.statistics.onset import (
-    Estimate,
-    Track,
-    change,
-    clopper_pearson,
-    direction,
-    later,
-    onset,
-    onset_over_seeds,
-    precedence,
-    sign_test,
-    student,
-)
+from isoscope.statistics.inference import Estimate
+from isoscope.statistics.onset import Track, change, direction, later, onset, onset_over_seeds, precedence
 from isoscope.statistics.rise_and_fall import Judged, Level, Levels, halves, level, levels, mean_level, rise_then_fall, verdict
 from isoscope.statistics.sample import Sample, point_hashes
 
@@ -207,14 +196,6 @@ def test_change_over_seeds_and_over_documents():
     assert [direction(x) for x in (one, many, Estimate(-1, -2, -0.5))] == ["up", "undecided", "down"]
 
 
-def test_student_agrees_with_scipy():
-    from scipy import stats
-
-    values = np.random.default_rng(0).normal(size=7)
-    found = student(values)
-    assert (found.low, found.high) == pytest.approx(stats.t.interval(0.95, 6, values.mean(), stats.sem(values)))
-
-
 def test_precedence_of_one_seed_has_no_interval():
     """Heads of one training share its chance: eight of nine are no evidence of what another training would do."""
     from scipy import stats
@@ -258,16 +239,6 @@ def test_later_is_mann_and_whitneys():
     assert many.low < many.value <= 1
     assert p == 0.25
     assert np.isnan(later([np.array([])], [b])[0].value)
-
-
-def test_sign_test_and_interval_agree_with_scipy():
-    from scipy import stats
-
-    for wins, n in ((0, 5), (3, 9), (9, 9)):
-        exact = stats.binomtest(wins, n)
-        assert sign_test(wins, n) == pytest.approx(exact.pvalue)
-        assert sign_test(wins, n, one_sided=True) == pytest.approx(stats.binomtest(wins, n, alternative="greater").pvalue)
-        assert clopper_pearson(wins, n) == pytest.approx(tuple(exact.proportion_ci()))
 
 
 def sample_of(points, documents):

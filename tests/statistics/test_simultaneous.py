@@ -5,7 +5,7 @@ import pytest
 
 from isoscope.core.student import upper_quantile, widening
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
-from isoscope.statistics.evidence import cosines, highest, lowest
+from isoscope.statistics.evidence import greatest_layer, layer_cosines, least_layer
 from isoscope.statistics.simultaneous import band_factor
 
 
@@ -30,7 +30,7 @@ def test_it_lies_between_one_layer_and_bonferroni():
 
 
 def layered(left_out_of=(0, 1, 2)):
-    """A model of three layers with a cosine of 0.3 each, and the cosines without each of ten groups."""
+    """A model of three layers with a cosine of 0.3 each, and the layer_cosines without each of ten groups."""
     rng, base = np.random.default_rng(2), {"model": "m", "family": "encoder", "modality": "text", "stack": "encoder", "policy": "all"}
     base |= {"kind": "hidden", "revision": "r"}
     rows = [base | {"layer": i, "metric": "between_cosine", "value": 0.3, "low": 0.2, "high": 0.4, "d": 768} for i in range(3)]
@@ -43,16 +43,16 @@ def layered(left_out_of=(0, 1, 2)):
 
 
 def test_a_claim_reads_the_band_from_the_series():
-    rows = cosines(*layered())["m"]
+    rows = layer_cosines(*layered())["m"]
     assert rows["freedom"].tolist() == [9.0] * 3
     assert 1 < rows["widen"].iloc[0] < widening(3, 9)
-    assert highest(rows).low == pytest.approx(0.3 - 0.1 * rows["widen"].iloc[0])
-    assert (highest(rows).high, lowest(rows).low) == (0.4, 0.2)
-    assert lowest(rows).high == pytest.approx(0.3 + 0.1 * rows["widen"].iloc[0])
+    assert greatest_layer(rows).low == pytest.approx(0.3 - 0.1 * rows["widen"].iloc[0])
+    assert (greatest_layer(rows).high, least_layer(rows).low) == (0.4, 0.2)
+    assert least_layer(rows).high == pytest.approx(0.3 + 0.1 * rows["widen"].iloc[0])
 
 
 def test_without_the_series_of_every_layer_bonferroni_stands_in():
     for layers in ((), (0, 1)):
-        rows = cosines(*layered(layers))["m"]
+        rows = layer_cosines(*layered(layers))["m"]
         assert "widen" not in rows
-        assert highest(rows).low == pytest.approx(0.3 - 0.1 * widening(3))
+        assert greatest_layer(rows).low == pytest.approx(0.3 - 0.1 * widening(3))

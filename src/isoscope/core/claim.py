@@ -1,4 +1,4 @@
-"""What a claim is: a statement of a paper as a function from the two tables to a verdict."""
+"""A claim is a statement of a paper, with a function that decides it from the two tables of a run."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Literal
 import pandas as pd
 
 Outcome = Literal["holds", "fails", "undecided", "error"]
-"""`error` is of a claim that raised: a bug of ours, about which the tables say nothing."""
+"""A claim that raised has the outcome `error`: a bug in isoscope, about which the tables say nothing."""
 NAN = float("nan")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim on one model, suite or block: an effect with its 95 % interval, beside the threshold that was fixed beforehand."""
+    """A claim tested on one model, suite or block: an effect with its 95 % interval, and the threshold that was fixed beforehand."""
 
     on: str
     outcome: Outcome
@@ -24,26 +24,26 @@ class Finding:
     low: float
     high: float
     threshold: float
-    said: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the tables say about a claim; without findings nothing in them speaks to it, and `said` says what to measure."""
+    """The outcome of a claim on the tables of a run. Without findings nothing in them tests it, and the sentence says what to measure."""
 
     outcome: Outcome
-    said: str
-    """One plain sentence with the evidence."""
+    sentence: str
+    """The evidence in one plain sentence."""
     findings: tuple[Finding, ...] = ()
     effect: float = NAN
-    """That of the claim as a whole: of a sentence about many models the part of them that it holds of."""
+    """The effect of the claim as a whole. For a claim about many models it is the share of them for which it holds."""
     low: float = NAN
     high: float = NAN
     threshold: float = NAN
 
 
-NOTHING = Verdict("undecided", "")
-"""The tables hold nothing to decide by; the claim itself says what it needs."""
+UNTESTED = Verdict("undecided", "")
+"""The tables hold nothing to decide by; the claim adds the sentence about what it needs."""
 
 Decide = Callable[[pd.DataFrame, pd.DataFrame], Verdict]
 
@@ -54,31 +54,46 @@ class Claim:
 
     name: str
     number: int
+    """The number of the paper's statement that it is a part of."""
     paper: str
     statement: str
     refuted_by: str
     needs: str
     decide: Decide
-    """`decide(table, series)`: a verdict; undecided, never an error, where rows are missing."""
+    """`decide(table, series)` returns a verdict: undecided, never an error, where rows are missing."""
 
 
-def claim(*, number: int, paper: str, statement: str, refuted_by: str, needs: str) -> Callable[[Decide], Claim]:
-    """Declare the function below as the claim of its own name.
+class Section(list[Claim]):
+    """The claims of one numbered statement of a paper, and what they share. A file of a folder `claims/` declares one of them.
 
     Args:
-        number: which statement of the paper it is a part of.
         paper: the paper's name, as in `isoscope reproduce`.
-        statement: what is claimed, in one sentence.
-        refuted_by: what would refute it.
-        needs: what must have been measured, and the command that does it; the verdict says it where there is nothing to decide by.
+        number: the number of the statement.
+        needs: what must have been measured, and the command that does it. A claim may have its own.
     """
 
-    def declare(decide: Decide) -> Claim:
+    def __init__(self, paper: str, number: int, needs: str = "") -> None:
+        super().__init__()
+        self.paper, self.number, self.needs = paper, number, needs
+
+    def add_claim(self, name: str, *, statement: str, refuted_by: str, decide: Decide, needs: str = "") -> Claim:
+        """Add the claim of this name: what is claimed, in one sentence, what would refute it, and the function that decides it."""
+        measured = needs or self.needs
+
         @wraps(decide)
-        def answered(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
-            found = decide(table, series)
-            return found if found.findings or found.said else replace(found, said=f"Nothing here speaks to it; it needs {needs}.")
+        def decide_or_ask(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
+            verdict = decide(table, series)
+            tested = verdict.findings or verdict.sentence
+            return verdict if tested else replace(verdict, sentence=f"Not tested. It needs {measured}.")
 
-        return Claim(decide.__name__, number, paper, statement, refuted_by, needs, answered)
+        claim = Claim(name, self.number, self.paper, statement, refuted_by, measured, decide_or_ask)
+        self.append(claim)
+        return claim
 
-    return declare
+    def claim(self, *, statement: str, refuted_by: str, needs: str = "") -> Callable[[Decide], Claim]:
+        """Add the function below as the decision function of the claim that has its name."""
+
+        def add(decide: Decide) -> Claim:
+            return self.add_claim(decide.__name__, statement=statement, refuted_by=refuted_by, decide=decide, needs=needs)
+
+        return add

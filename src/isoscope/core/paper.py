@@ -1,4 +1,4 @@
-"""What a paper is: experiments, the figures they fill, and what was published of them."""
+"""A paper: its experiments, the figures that they fill, and the numbers that were published."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 from isoscope.core.errors import IsoscopeError, nearest
 
 CHOICES = ("embedded", "local", "paper")
-"""Whose models: those that come with isoscope, those at hand in a folder, the paper's own."""
+"""Which models: those that come with isoscope, those in a local folder, or the paper's own."""
 
 Kind = Literal["models", "suite", "block", "null"]
 
@@ -21,41 +21,41 @@ class Experiment:
     name: str
     kind: Kind
     says: str
-    """What is measured, in a phrase."""
+    """The measurement in a phrase."""
     paper: tuple[str, ...] = ()
     """The paper's own models or suites, as a hub names them."""
     embedded: tuple[str, ...] = ()
-    """What comes with isoscope and shows the same."""
+    """Models that come with isoscope and show the same."""
     data: str = "embedded"
     """The paper's own data."""
     gated: str = ""
-    """Where those data must be asked for, and how."""
+    """How to get access to the data, if they are gated."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Of the measurement, where they differ from the default."""
+    """Options of the measurement that differ from the default."""
     small: Mapping[str, Any] = field(default_factory=dict)
-    """The same for what comes with isoscope, so that it takes minutes."""
+    """The same for the models that come with isoscope, so that it takes minutes."""
     steps: str | None = None
-    """Of a suite: the steps that the paper's repositories are named after; and its seeds."""
+    """For a suite: the steps and seeds that the names of the paper's repositories contain."""
     seeds: str | None = None
 
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """A figure of a paper, by its number or, where it has none, by what it shows."""
+    """A figure of a paper, by its number or, if it has none, by a name."""
 
     number: str
     draws: tuple[str, ...]
-    """The figures of isoscope that show it."""
+    """The figures of isoscope that reproduce it."""
     needs: tuple[str, ...]
-    """The experiments it is drawn from; any one of them is enough."""
+    """The experiments that it can be drawn from; one of them is enough."""
     shows: str
     also: tuple[str, ...] = ()
-    """Metrics and series that it draws and that are computed only on request."""
+    """Metrics and series that it needs and that are computed only on request."""
 
 
 @dataclass(frozen=True)
 class Stated:
-    """Numbers that a paper or its authors' code give, to be held beside one's own."""
+    """Numbers from a paper or its authors' code, to compare with measured ones."""
 
     what: str
     values: tuple[float, ...]
@@ -65,7 +65,7 @@ class Stated:
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper as isoscope carries it out."""
+    """A paper that isoscope can reproduce."""
 
     name: str
     title: str
@@ -74,11 +74,11 @@ class Paper:
     experiments: tuple[Experiment, ...]
     figures: tuple[PaperFigure, ...]
     also: tuple[str, ...] = ()
-    """Metrics and series that are computed only on request, and that its claims are made of."""
+    """Metrics and series that its claims need and that are computed only on request."""
     stated: tuple[Stated, ...] = ()
 
     def figure(self, number: str) -> PaperFigure:
-        """The figure of this number, or of this name."""
+        """The figure with this number or name."""
         known = {figure.number: figure for figure in self.figures}
         asked = number.lower().removeprefix("figure").strip()
         if asked not in known:
@@ -88,5 +88,5 @@ class Paper:
         return known[asked]
 
     def experiment(self, name: str) -> Experiment:
-        """The experiment of this name."""
-        return next(one for one in self.experiments if one.name == name)
+        """The experiment with this name."""
+        return next(experiment for experiment in self.experiments if experiment.name == name)

@@ -1,8 +1,8 @@
 """A registry finds what the files of a package declare: metrics, figures, families, sources, papers, claims.
 
-A file may declare several objects; each is registered under its own name. Folders named in the environment variable `ISOSCOPE_PLUGINS`
-may hold `metrics/`, `figures/`, `families/`, `sources/`, `papers/` or `claims/` of their own, so that one can be added without touching
-the installed package.
+A file may declare several objects, alone or in a list; each is registered under its own name. Folders named in the environment
+variable `ISOSCOPE_PLUGINS` may hold `metrics/`, `figures/`, `families/`, `sources/`, `papers/` or `claims/` of their own, so that one can
+be added without touching the installed package.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ class Registry(Generic[T]):
         return self._entries
 
     def _add_declarations(self, module: ModuleType, entries: dict[str, T]) -> None:
-        declared = [value for value in vars(module).values() if isinstance(value, self.kind)]
+        values = vars(module).values()
+        listed = [entry for value in values if isinstance(value, list) for entry in value]
+        declared = [entry for entry in (*values, *listed) if isinstance(entry, self.kind)]
         if not declared:
             raise IsoscopeError(f"{module.__file__} must declare a {self.what}; it does not.")
         for entry in declared:

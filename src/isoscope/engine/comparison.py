@@ -15,10 +15,10 @@ from isoscope.core.site import Site
 from isoscope.engine.network_pairs import Network, name_network, network_of, pair_networks
 from isoscope.engine.results import Results
 from isoscope.metrics import registry
-from isoscope.statistics.association import holm
 from isoscope.statistics.clouds import Clouds
 from isoscope.statistics.comparison import BARE, Difference, difference
 from isoscope.statistics.declaration import AnyCloud
+from isoscope.statistics.inference import holm
 from isoscope.statistics.kept import Statistics
 from isoscope.statistics.metric import Metric
 

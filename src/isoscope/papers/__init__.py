@@ -1,4 +1,4 @@
-"""The papers as isoscope carries them out, one folder each: experiments, figures, claims, published values."""
+"""The papers that isoscope reproduces, one folder each: experiments, figures, claims, published values."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from isoscope.core.paper import Paper
 from isoscope.core.registry import Registry
 
 papers: Registry[Paper] = Registry(Paper, "paper", __name__)
-"""By name; a folder `papers/` of a plugin may hold more."""
-
-
+"""The papers by name; a folder `papers/` of a plugin may hold more."""
 all_claims: Registry[Claim] = Registry(Claim, "claim", f"{__name__}.*.claims")
+"""The claims by name, from the files of the folders `claims/`, those of plugins included."""
 
 
 def claims(paper: str | None = None) -> list[Claim]:
-    """Every claim, or those of one paper, by number: what the files in the folders `claims/` declare, those of plugins among them."""
-    known = sorted({one.paper for one in all_claims})
+    """Every claim, or those of one paper, by number."""
+    known = sorted({claim.paper for claim in all_claims})
     if paper is not None and paper not in known:
         raise IsoscopeError(f"No claim is of {paper!r}{nearest(paper, known) or '; there are claims of ' + ', '.join(known) + '.'}")
-    return sorted((one for one in all_claims if paper in (None, one.paper)), key=lambda one: (one.number, one.name))
+    return sorted((claim for claim in all_claims if paper in (None, claim.paper)), key=lambda claim: (claim.number, claim.name))
 
 
-def judged(
+def decide_claims(
     table: pd.DataFrame, series: pd.DataFrame, paper: str | None = None, failures: Failures | None = None
 ) -> list[tuple[Claim, Verdict]]:
-    """Every claim with what these tables say about it.
+    """Every claim, or those of one paper, with its verdict on these tables.
 
-    A claim that raises has the outcome `error`, the others are decided all the same, and what was raised is noted in `failures`; without
-    them it is raised when all are decided.
+    A claim that raises has the outcome `error`, and the others are decided all the same. What it raised is noted in `failures`; without
+    them it is raised after all claims are decided.
     """
     noted = Failures() if failures is None else failures
-    found = []
-    for one in claims(paper):
-        part = f"the verdict on {one.name}"
-        verdict = noted.attempt(part, partial(one.decide, table, series))
-        found.append((one, verdict or Verdict("error", f"This claim could not be decided, because isoscope failed: {noted.said(part)}")))
+    decided = []
+    for claim in claims(paper):
+        part = f"the verdict on {claim.name}"
+        verdict = noted.attempt(part, partial(claim.decide, table, series))
+        error = Verdict("error", f"This claim could not be decided, because isoscope failed: {noted.said(part)}")
+        decided.append((claim, verdict or error))
     if failures is None:
         noted.raise_all("the verdicts")
-    return found
+    return decided

@@ -10,7 +10,7 @@ from isoscope.papers import papers
 from isoscope.report.chance import listed
 from isoscope.report.claims import VerdictRow
 from isoscope.report.contents import Placed
-from isoscope.statistics.deciding import FEWEST
+from isoscope.statistics.deciding import FEWEST_MODELS
 
 OUTCOMES = {"holds": ("holds", "hold"), "fails": ("fails", "fail"), "undecided": ("is undecided", "are undecided")}
 OUTCOMES |= {"error": ("ends in an error", "end in an error")}
@@ -96,9 +96,11 @@ def tally(outcomes: Iterable[str]) -> list[tuple[str, str]]:
 
 def too_few(judged: list[VerdictRow], tallies: dict[str, list[tuple[str, str]]]) -> str:
     """Why nothing could be decided, where that is for want of models; the verdicts on each of them stand beside it."""
-    if len(tallies) >= FEWEST or not tallies or any(row.outcome != "undecided" for row in judged):
+    if len(tallies) >= FEWEST_MODELS or not tallies or any(row.outcome != "undecided" for row in judged):
         return ""
-    return f"The papers speak of kinds of models: a claim takes {FEWEST} at least. What holds of each model here is in the last column."
+    return (
+        f"The papers speak of kinds of models: a claim takes {FEWEST_MODELS} at least. What holds of each model here is in the last column."
+    )
 
 
 def tally_of(model: str, verdicts: list[VerdictRow]) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from isoscope.core.claim import Claim, Finding, Verdict
 from isoscope.core.failures import Failures
-from isoscope.papers import judged
+from isoscope.papers import decide_claims
 from isoscope.report.line import show
 
 
@@ -44,8 +44,8 @@ class VerdictRow:
 
 
 def verdicts(table: pd.DataFrame, series: pd.DataFrame, paper: str | None = None, failures: Failures | None = None) -> list[VerdictRow]:
-    """Every claim, or those of one paper, by number, with what these tables say about it; `failures` as in `judged`."""
-    return [verdict_row(claim, verdict) for claim, verdict in judged(table, series, paper, failures)]
+    """Every claim, or those of one paper, by number, with what these tables say about it; `failures` as in `decide_claims`."""
+    return [verdict_row(claim, verdict) for claim, verdict in decide_claims(table, series, paper, failures)]
 
 
 def verdict_row(claim: Claim, verdict: Verdict) -> VerdictRow:
@@ -59,10 +59,10 @@ def verdict_row(claim: Claim, verdict: Verdict) -> VerdictRow:
         with_interval(verdict.effect, verdict.low, verdict.high),
         number(verdict.threshold),
         tried_on(verdict.findings),
-        verdict.said,
+        verdict.sentence,
         claim.refuted_by,
         tuple(
-            FindingRow(one.on, one.outcome, with_interval(one.effect, one.low, one.high), number(one.threshold), one.said)
+            FindingRow(one.on, one.outcome, with_interval(one.effect, one.low, one.high), number(one.threshold), one.note)
             for one in verdict.findings
         ),
     )

@@ -13,9 +13,9 @@ from isoscope.core.group import first_seed, suites
 from isoscope.report.chance import runs
 from isoscope.report.line import greatest, least, show, span
 from isoscope.statistics.chance import head_threshold
-from isoscope.statistics.evidence import NO_SERIES, Units, by_stack, cosines
-from isoscope.statistics.shape_claims import FLAT, HEIGHT, profiles
-from isoscope.statistics.suite_evidence import at_end
+from isoscope.statistics.evidence import NO_SERIES, RowsByName, layer_cosines, rows_by_stack
+from isoscope.statistics.shape_evidence import BELL_HEIGHT, FLAT_RANGE, stack_profiles
+from isoscope.statistics.suite_evidence import final_rows
 
 COSINE = 0.5
 """A layer's cosine is high above this."""
@@ -58,7 +58,7 @@ def _signs(look: Callable[[pd.DataFrame], Iterator[Sign]], table: pd.DataFrame) 
 
 
 def _high_cosine(table: pd.DataFrame) -> Iterator[Sign]:
-    for name, rows in cosines(table, NO_SERIES).items():
+    for name, rows in layer_cosines(table, NO_SERIES).items():
         bound = rows["low"].fillna(rows["value"])
         if (bound > COSINE).all():
             low, high = least(rows), greatest(rows)
@@ -71,9 +71,9 @@ def _high_cosine(table: pd.DataFrame) -> Iterator[Sign]:
 
 def _sharp_and_narrow(table: pd.DataFrame) -> Iterator[Sign]:
     """Sharp attention over states that all point one way: attention L reads what leaves block L − 1."""
-    for name, rows in _by_layer(at_end(table, "attention_entropy_normalised")).items():
+    for name, rows in _by_layer(final_rows(table, "attention_entropy_normalised")).items():
         model = str(rows["model"].iloc[0])
-        states = cosines(table, NO_SERIES).get(model)
+        states = layer_cosines(table, NO_SERIES).get(model)
         if states is None:
             continue
         inside = states[states["stack"].eq(rows["stack"].iloc[0])].assign(layer=lambda own: own["layer"] + 1)
@@ -89,8 +89,8 @@ def _sharp_and_narrow(table: pd.DataFrame) -> Iterator[Sign]:
 
 def _parallel(table: pd.DataFrame) -> Iterator[Sign]:
     """Heads whose queries and keys both drift, along one line beyond chance."""
-    drift = {kind: at_end(table, "drift_ratio", kind=kind) for kind in ("query", "key")}
-    for name, rows in at_end(table, "qk_cosine").items():
+    drift = {kind: final_rows(table, "drift_ratio", kind=kind) for kind in ("query", "key")}
+    for name, rows in final_rows(table, "qk_cosine").items():
         if name not in drift["query"] or name not in drift["key"]:
             continue
         level = head_threshold(int(rows["d"].min()), len(rows))
@@ -110,17 +110,21 @@ def _parallel(table: pd.DataFrame) -> Iterator[Sign]:
 
 def _shape(table: pd.DataFrame) -> Iterator[Sign]:
     """A decoder without the bell that decoders are said to have, or with a flat profile."""
-    for name, (rows, _) in profiles(table, ("share_range",), "decoder").items():
-        for row in rows[rows["policy"].eq("all") & rows["high"].lt(FLAT)].to_dict("records"):
+    for name, rows in stack_profiles(table, ("share_range",), "decoder").items():
+        for row in rows[rows["policy"].eq("all") & rows["high"].lt(FLAT_RANGE)].to_dict("records"):
             evidence = f"largest less smallest share {show(row['value'])}, 95 % interval {span(row['low'], row['high'])}"
             yield Sign(
-                name, "flat share over a decoder", "No block of this decoder has a direction of its own.", f"range below {FLAT}", evidence
+                name,
+                "flat share over a decoder",
+                "No block of this decoder has a direction of its own.",
+                f"range below {FLAT_RANGE}",
+                evidence,
             )
-    for name, (rows, _) in profiles(table, ("bell",), "decoder").items():
-        for row in rows[rows["policy"].eq("all") & rows["high"].lt(HEIGHT)].to_dict("records"):
+    for name, rows in stack_profiles(table, ("bell",), "decoder").items():
+        for row in rows[rows["policy"].eq("all") & rows["high"].lt(BELL_HEIGHT)].to_dict("records"):
             evidence = f"B = {show(row['value'])}, 95 % interval {span(row['low'], row['high'])}"
             said = "The middle blocks of this decoder have no higher top share than its first or last, where a bell is expected."
-            yield Sign(name, "no bell in a decoder", said, f"B below {HEIGHT}", evidence)
+            yield Sign(name, "no bell in a decoder", said, f"B below {BELL_HEIGHT}", evidence)
 
 
 def _collapse(table: pd.DataFrame) -> Iterator[Sign]:
@@ -129,7 +133,7 @@ def _collapse(table: pd.DataFrame) -> Iterator[Sign]:
     own = table[table["metric"].isin(list(wanted)) & table["policy"].eq("all") & table["value"].notna() & table["layer"].notna()]
     own = own[own["kind"].eq(own["metric"].map(wanted))]
     own = first_seed(own[own["model"].isin(suites(own))])
-    for name, rows in by_stack(own).items():
+    for name, rows in rows_by_stack(own).items():
         for metric, numbers in rows.groupby("metric", sort=False):
             yield from _collapsed(name, str(metric), numbers.pivot_table(index="step", columns="layer", values="value"))
 
@@ -155,7 +159,7 @@ def _collapsed(name: str, metric: str, steps: pd.DataFrame) -> Iterator[Sign]:
         )
 
 
-def _by_layer(found: Units) -> Units:
+def _by_layer(found: RowsByName) -> RowsByName:
     """The mean over heads and seeds of each layer."""
     means = {name: rows.groupby(["model", "stack", "layer"])["value"].mean() for name, rows in found.items()}
     return {name: pd.DataFrame(mean).reset_index() for name, mean in means.items()}

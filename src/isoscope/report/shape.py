@@ -10,7 +10,7 @@ from isoscope.core.bounded import parsed_object
 from isoscope.core.group import UNTRAINED
 from isoscope.drawing import policies
 from isoscope.report.line import Line, bounds, greatest, least, place, show
-from isoscope.statistics.evidence import different_n
+from isoscope.statistics.equal_n import describe_different_n
 from isoscope.statistics.permutation import MODELS, exact_permutation
 
 HEIGHT = 0.05
@@ -115,7 +115,7 @@ def encoders_and_decoders(line: Line, others: list[Line]) -> str | None:
     numbers, labels = [float(x) for x in found["value"]], [bool(x) for x in found["decoder"]]
     by_role = {True: found.loc[found["decoder"], "value"], False: found.loc[~found["decoder"], "value"]}
     decoders, encoders = _models(len(by_role[True]), "decoder"), _models(len(by_role[False]), "encoder")
-    if said := different_n(found):
+    if said := describe_different_n(found):
         return f"Whether decoders differ from encoders is not decided: {said}."
     p = exact_permutation(numbers, labels)
     if math.isnan(p):

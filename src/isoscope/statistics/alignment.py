@@ -11,8 +11,8 @@ from isoscope.core.arrays import Floats
 from isoscope.core.claim import Outcome
 from isoscope.core.student import LEVEL
 from isoscope.statistics.association import DRAWS, rearranged
-from isoscope.statistics.deciding import outcomes, weakest
-from isoscope.statistics.onset import Estimate
+from isoscope.statistics.deciding import adjusted_outcomes
+from isoscope.statistics.inference import Estimate, least_of
 
 NAN = float("nan")
 
@@ -114,8 +114,8 @@ def fallen(pairs: Sequence[tuple[Estimate, Estimate]]) -> list[bool]:
 
     Holm's adjustment allows for how many there are, and Bonferroni's for the two ways to fail.
     """
-    least = [weakest(pair) for pair in pairs]
-    return [word == "fails" for word in outcomes(least, [0.0] * len(least))]
+    least = [least_of(pair) for pair in pairs]
+    return [word == "fails" for word in adjusted_outcomes(least, [0.0] * len(least))]
 
 
 def aligned(adjusted_p: float, changes: Sequence[float], fell: bool) -> Outcome:

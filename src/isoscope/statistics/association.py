@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from isoscope.core.group import UNIT, UNTRAINED, grouped, in_a_row
 from isoscope.core.student import LEVEL, margin
 from isoscope.statistics.comparable_layers import BETWEEN, comparable_over_layers
+from isoscope.statistics.inference import holm
 
 Array = NDArray[np.float64]
 
@@ -197,31 +198,6 @@ def _heterogeneity(z: Array, variance: Array) -> tuple[float, float]:
     q = float(weight @ (z - weight @ z / weight.sum()) ** 2)
     tau2 = max(0.0, (q - spare) / float(weight.sum() - weight @ weight / weight.sum())) if spare else 0.0
     return tau2, max(0.0, 1 - spare / q) if q > 0 else 0.0
-
-
-def hochberg(p: Array) -> Array:
-    """Hochberg's adjustment of independent p-values for their number: as Holm's, but where the largest is below 5 % all are.
-
-    >>> hochberg(np.array([0.031, 0.031, 0.031])).round(3).tolist(), hochberg(np.array([0.01, 0.5])).round(2).tolist()
-    ([0.031, 0.031, 0.031], [0.02, 0.5])
-    """
-    order = np.argsort(p, kind="stable")[::-1]
-    adjusted = np.empty(len(p))
-    adjusted[order] = np.minimum.accumulate(p[order] * (1 + np.arange(len(p))))
-    return np.minimum(adjusted, 1.0)
-
-
-def holm(p: Array) -> Array:
-    """Holm's adjustment of p-values for their number; NaN is not among them.
-
-    >>> holm(np.array([0.01, 0.04, np.nan, 0.03])).round(2).tolist()
-    [0.03, 0.06, nan, 0.06]
-    """
-    adjusted = np.full(len(p), NAN)
-    known = np.flatnonzero(~np.isnan(p))
-    order = known[np.argsort(p[known], kind="stable")]
-    adjusted[order] = np.minimum(1, np.maximum.accumulate(p[order] * (len(order) - np.arange(len(order)))))
-    return adjusted
 
 
 def associations(table: pd.DataFrame) -> pd.DataFrame:

@@ -1,47 +1,46 @@
-"""From effects with intervals to holds, fails or undecided: thresholds fixed beforehand, Holm over the models tried, models as units."""
+"""From effects with intervals to holds, fails or undecided.
+
+Thresholds are fixed beforehand. Holm's adjustment allows for the number of models tested. For a claim about a kind of model, the models
+are the units.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from isoscope.core.claim import Outcome
-from isoscope.core.student import LEVEL, margin, upper_quantile, upper_tail, widening
-from isoscope.statistics.association import holm
-from isoscope.statistics.onset import Estimate, clopper_pearson
+from isoscope.core.student import LEVEL, upper_quantile, upper_tail
+from isoscope.statistics.inference import NAN, Estimate, clopper_pearson, holm
 
-FEWEST = 3
-"""With fewer models nothing is said about models of a kind, however clear each one is."""
+FEWEST_MODELS = 3
+"""With fewer models a claim about models of a kind stays undecided, however clear each model is."""
 SOME, MOST = 0.25, 0.5
-"""What the part of models must surely exceed: of three of three it surely exceeds a quarter, of six of six a half."""
-NAN = float("nan")
+"""The shares of models that an interval must exceed: that of three of three lies above a quarter, that of six of six above a half."""
+
+Effects = Mapping[str, Estimate]
+"""The effect on each model, suite or block, by name."""
+Thresholds = Mapping[str, tuple[float, ...]]
+"""The thresholds of each of them, the same number for all."""
 
 
 @dataclass(frozen=True)
-class Case:
-    """One model: its effect, and each of the thresholds that it is held against."""
-
-    effect: Estimate
-    thresholds: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Part:
-    """The part of models that a sentence is true of, with Clopper and Pearson's interval, and what follows."""
+class ModelShare:
+    """The share of models for which a statement holds, with Clopper and Pearson's interval, and the outcome that follows from it."""
 
     outcome: Outcome
     effect: Estimate
     threshold: float
 
 
-def outcome(effect: Estimate, threshold: float, *, above: bool = True) -> Outcome:
+def single_outcome(effect: Estimate, threshold: float, *, above: bool = True) -> Outcome:
     """`holds` or `fails` where the whole interval lies on one side of the threshold, else `undecided`.
 
-    >>> outcome(Estimate(0.3, 0.25, 0.35), 0.2), outcome(Estimate(0.3, 0.25, 0.35), 0.2, above=False), outcome(Estimate(0.3), 0.2)
+    >>> effect = Estimate(0.3, 0.25, 0.35)
+    >>> single_outcome(effect, 0.2), single_outcome(effect, 0.2, above=False), single_outcome(Estimate(0.3), 0.2)
     ('holds', 'fails', 'undecided')
     """
     if effect.low > threshold:
@@ -52,155 +51,88 @@ def outcome(effect: Estimate, threshold: float, *, above: bool = True) -> Outcom
 
 
 def p_value(effect: Estimate, threshold: float) -> float:
-    """p, two-sided, that belongs to a 95 % interval: 0.05 where its nearer end lies on the threshold.
+    """The two-sided p that belongs to a 95 % interval: 0.05 where its nearer end lies on the threshold.
 
     >>> round(p_value(Estimate(0.3, 0.2, 0.35), 0.2), 3), p_value(Estimate(0.3), 0.2)
     (0.05, nan)
     """
+    # An interval need not be symmetric around its number, so only the end that faces the threshold counts.
     value, low, high, edge = (effect.scale(x) for x in (effect.value, effect.low, effect.high, threshold))
     half = value - low if value > edge else high - value
     if not math.isfinite(half):
         return NAN
-    away = abs(value - edge)
+    distance = abs(value - edge)
     if half <= 0:
-        return 0.0 if away > 0 else 1.0
-    return 2 * upper_tail(away / half * upper_quantile(LEVEL / 2, effect.freedom), effect.freedom)
+        return 0.0 if distance > 0 else 1.0
+    return 2 * upper_tail(distance / half * upper_quantile(LEVEL / 2, effect.freedom), effect.freedom)
 
 
-def outcomes(effects: Sequence[Estimate], thresholds: Sequence[float], *, above: bool = True) -> list[Outcome]:
-    """The outcome of each, after Holm's adjustment for how many there are; of a single one by its interval as it is.
+def adjusted_outcomes(effects: Sequence[Estimate], thresholds: Sequence[float], *, above: bool = True) -> list[Outcome]:
+    """The outcome of each effect after Holm's adjustment for their number. A single effect is decided by its own interval.
 
-    >>> outcomes([Estimate(0.3, 0.29, 0.31), Estimate(0.3, 0.199, 0.4)], [0.2, 0.2])
+    >>> adjusted_outcomes([Estimate(0.3, 0.29, 0.31), Estimate(0.3, 0.199, 0.4)], [0.2, 0.2])
     ['holds', 'undecided']
-    >>> outcomes([Estimate(0.3, 0.29, 0.31), Estimate(0.3, 0.201, 0.4)], [0.2, 0.2])
+    >>> adjusted_outcomes([Estimate(0.3, 0.29, 0.31), Estimate(0.3, 0.201, 0.4)], [0.2, 0.2])
     ['holds', 'holds']
     """
-    adjusted = holm(np.array([p_value(effect, threshold) for effect, threshold in zip(effects, thresholds, strict=True)]))
-    single = [outcome(effect, threshold, above=above) for effect, threshold in zip(effects, thresholds, strict=True)]
-    return [word if p < LEVEL else "undecided" for word, p in zip(single, adjusted, strict=True)]
+    pairs = list(zip(effects, thresholds, strict=True))
+    adjusted = holm(np.array([p_value(effect, threshold) for effect, threshold in pairs]))
+    alone = [single_outcome(effect, threshold, above=above) for effect, threshold in pairs]
+    return [outcome if p < LEVEL else "undecided" for outcome, p in zip(alone, adjusted, strict=True)]
 
 
-def by_threshold(cases: Mapping[str, Case], *, above: bool = True) -> list[dict[str, Outcome]]:
-    """The outcome of every case at each of its thresholds in turn, with Holm over the cases."""
-    effects = [case.effect for case in cases.values()]
-    held = zip(*(case.thresholds for case in cases.values()), strict=True)
-    return [dict(zip(cases, outcomes(effects, thresholds, above=above), strict=True)) for thresholds in held]
+def outcomes_by_threshold(effects: Effects, thresholds: Thresholds, *, above: bool = True) -> list[dict[str, Outcome]]:
+    """The outcome of every effect at each of its thresholds in turn, with Holm's adjustment over the effects."""
+    by_position = zip(*(thresholds[name] for name in effects), strict=True)
+    return [dict(zip(effects, adjusted_outcomes(list(effects.values()), levels, above=above), strict=True)) for levels in by_position]
 
 
-def agreed(found: Sequence[Outcome]) -> Outcome:
-    """What all thresholds say; `undecided` where they do not agree: then it depends on the threshold.
+def agreed_outcome(outcomes: Sequence[Outcome]) -> Outcome:
+    """The outcome that all thresholds give; `undecided` where they disagree.
 
-    >>> agreed(["holds", "holds"]), agreed(["holds", "fails"])
+    >>> agreed_outcome(["holds", "holds"]), agreed_outcome(["holds", "fails"])
     ('holds', 'undecided')
     """
-    return found[0] if len(set(found)) == 1 else "undecided"
+    return outcomes[0] if len(set(outcomes)) == 1 else "undecided"
 
 
-def all_of(found: Sequence[Outcome]) -> Outcome:
-    """What is claimed of each: `fails` where one fails, `holds` where all do.
+def joint_outcome(outcomes: Sequence[Outcome]) -> Outcome:
+    """The outcome of a statement about all of them: `fails` where one fails, `holds` where all do.
 
-    >>> all_of(["holds", "undecided"]), all_of(["holds", "fails"]), all_of([])
+    >>> joint_outcome(["holds", "undecided"]), joint_outcome(["holds", "fails"]), joint_outcome([])
     ('undecided', 'fails', 'undecided')
     """
-    if "fails" in found:
+    if "fails" in outcomes:
         return "fails"
-    return "holds" if found and set(found) == {"holds"} else "undecided"
+    return "holds" if outcomes and set(outcomes) == {"holds"} else "undecided"
 
 
-def every(found: Sequence[Outcome]) -> Part:
-    """A sentence about every model of a kind: one that surely fails refutes it, and it holds where all of three or more do.
+def every_model(outcomes: Sequence[Outcome]) -> ModelShare:
+    """A statement about every model of a kind: one model that fails refutes it, and it holds if all of three or more do.
 
-    >>> every(["holds"] * 3).outcome, every(["holds"] * 2).outcome, every(["holds", "holds", "fails"]).outcome
+    >>> every_model(["holds"] * 3).outcome, every_model(["holds"] * 2).outcome, every_model(["holds", "holds", "fails"]).outcome
     ('holds', 'undecided', 'fails')
     """
-    part = _part(found)
-    return Part(all_of(found) if len(found) >= FEWEST else "undecided", part, SOME)
+    outcome = joint_outcome(outcomes) if len(outcomes) >= FEWEST_MODELS else "undecided"
+    return ModelShare(outcome, _share_that_holds(outcomes), SOME)
 
 
-def most(found: Sequence[Outcome]) -> Part:
-    """A sentence about most models of a kind: the part of them lies surely above, or surely below, a half.
+def most_models(outcomes: Sequence[Outcome]) -> ModelShare:
+    """A statement about most models of a kind: the interval of their share lies above, or below, a half.
 
-    Models that are undecided count against it where it would hold, and for it where it would fail.
+    Undecided models count against it where it would hold, and for it where it would fail.
 
-    >>> most(["holds"] * 6).outcome, most(["holds"] * 5).outcome, most(["fails"] * 6 + ["undecided"]).outcome
+    >>> most_models(["holds"] * 6).outcome, most_models(["holds"] * 5).outcome, most_models(["fails"] * 6 + ["undecided"]).outcome
     ('holds', 'undecided', 'undecided')
     """
-    part = _part(found)
-    return Part(outcome(part, MOST) if len(found) >= FEWEST else "undecided", part, MOST)
+    share = _share_that_holds(outcomes)
+    return ModelShare(single_outcome(share, MOST) if len(outcomes) >= FEWEST_MODELS else "undecided", share, MOST)
 
 
-def _part(found: Sequence[Outcome]) -> Estimate:
-    """The part that holds; its interval reaches from that with all undecided ones failing to that with all of them holding."""
-    n = len(found)
+def _share_that_holds(outcomes: Sequence[Outcome]) -> Estimate:
+    """The share that holds. Its interval reaches from all undecided ones failing to all of them holding."""
+    n = len(outcomes)
     if not n:
         return Estimate(NAN)
-    held, not_failed = found.count("holds"), n - found.count("fails")
+    held, not_failed = outcomes.count("holds"), n - outcomes.count("fails")
     return Estimate(held / n, clopper_pearson(held, n)[0], clopper_pearson(not_failed, n)[1])
-
-
-def weakest(effects: Sequence[Estimate], widen: float | None = None) -> Estimate:
-    """The least of several, with an interval of the least: for what must be true of each. Its note is that of the least.
-
-    The lower end is the least of the lower ends. The upper end is the least of the upper ends too, but the least of many lies too low
-    by chance; so the intervals are first widened until all hold at once: by `widen`, or by Bonferroni where that is not known.
-
-    >>> weakest([Estimate(1.0, 0.5, 1.5, "a"), Estimate(0.8, 0.7, 0.9, "b")], 1.2)
-    Estimate(value=0.8, low=0.5, high=0.92, note='b')
-    """
-    return shifted(strongest([shifted(effect, 0.0, scale=-1) for effect in effects], widen), 0.0, scale=-1)
-
-
-def strongest(effects: Sequence[Estimate], widen: float | None = None) -> Estimate:
-    """The greatest of several, with an interval of the greatest: for what must be true of one of them. As `weakest`, turned round.
-
-    >>> strongest([Estimate(1.0, 0.5, 1.5, "a"), Estimate(0.8, 0.75, 0.85, "b")], 1.2)
-    Estimate(value=1.0, low=0.74, high=1.5, note='a')
-    """
-    if not effects:
-        return Estimate(NAN)
-    values, lows, highs = (np.array([getattr(effect, name) for effect in effects]) for name in ("value", "low", "high"))
-    found = effects[int(values.argmax())]
-    if not np.isfinite([lows, highs]).all():
-        return found
-    freedom = min(effect.freedom for effect in effects)
-    factor = widening(len(effects), freedom) if widen is None else widen
-    low = min(float((values - factor * (values - lows)).max()), found.value)
-    return Estimate(found.value, low, float(highs.max()), found.note, freedom)
-
-
-def shifted(effect: Estimate, by: float, *, scale: float = 1.0) -> Estimate:
-    """scale·x + by, with both ends in order.
-
-    >>> shifted(Estimate(1.0, 0.5, 2.0), 0.0, scale=-1)
-    Estimate(value=-1.0, low=-2.0, high=-0.5, note='')
-    """
-    value, low, high = (scale * x + by for x in (effect.value, effect.low, effect.high))
-    return replace(effect, value=value, low=min(low, high), high=max(low, high))
-
-
-def mean_of(effects: Sequence[Estimate]) -> Estimate:
-    """The mean of numbers that share their documents: their intervals are taken to go together, which is if anything too wide."""
-    if not effects:
-        return Estimate(NAN)
-    value, low, high = (float(np.mean([getattr(effect, name) for effect in effects])) for name in ("value", "low", "high"))
-    return Estimate(value, low, high, freedom=min(effect.freedom for effect in effects))
-
-
-def between_groups(ones: ArrayLike, others: ArrayLike) -> Estimate:
-    """The mean of one group of models less that of another, with Welch's 95 % interval; models are the units.
-
-    >>> found = between_groups([1.0, 1.1, 1.2], [0.0, 0.1, 0.2])
-    >>> round(found.value, 3), round(found.low, 3), round(found.high, 3)
-    (1.0, 0.773, 1.227)
-    """
-    a, b = np.asarray(ones, np.float64), np.asarray(others, np.float64)
-    value = float(a.mean() - b.mean()) if len(a) and len(b) else NAN
-    if min(len(a), len(b)) < 2:
-        return Estimate(value)
-    parts = a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)
-    spread = sum(parts)
-    if spread == 0:
-        return Estimate(value, value, value)
-    freedom = spread**2 / (parts[0] ** 2 / (len(a) - 1) + parts[1] ** 2 / (len(b) - 1))
-    half = margin(math.sqrt(spread), float(freedom))
-    return Estimate(value, value - half, value + half, freedom=float(freedom))

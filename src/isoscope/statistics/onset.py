@@ -3,48 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from isoscope.core.arrays import Floats
-from isoscope.core.student import LEVEL, margin
+from isoscope.statistics.inference import Estimate, sign_test, student
 
 PART = 0.1
 """A change has begun where this part of it is done."""
 NAN = float("nan")
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number and its 95 % interval; `note` says over what, or why there is none."""
-
-    value: float
-    low: float = NAN
-    high: float = NAN
-    note: str = ""
-    freedom: float = field(default=math.inf, repr=False)
-    """Degrees of freedom of the interval: with few of them a wider interval is much wider."""
-    scale: Callable[[float], float] = field(default=float, repr=False, compare=False)
-    """Where the interval is even around the number: on this function of it."""
-
-
-def student(values: ArrayLike, bounds: tuple[float, float] = (-math.inf, math.inf)) -> Estimate:
-    """The mean of independent values and Student's 95 % interval of it, within bounds; no interval of a single one.
-
-    >>> found = student([1.0, 2.0, 3.0])
-    >>> found.value, round(found.low, 3), round(found.high, 3)
-    (2.0, -0.484, 4.484)
-    """
-    known = np.asarray(values, dtype=np.float64)
-    known = known[np.isfinite(known)]
-    n, mean = len(known), float(known.mean()) if len(known) else NAN
-    if n < 2:
-        return Estimate(mean)
-    half = margin(float(known.std(ddof=1)) / math.sqrt(n), n - 1)
-    return Estimate(mean, max(mean - half, bounds[0]), min(mean + half, bounds[1]), freedom=n - 1)
 
 
 @dataclass(frozen=True)
@@ -186,31 +155,3 @@ def later(ones: Sequence[Floats], others: Sequence[Floats]) -> tuple[Estimate, f
     if len(each) == 1:
         return Estimate(each[0]), float(mannwhitneyu(*pairs[0]).pvalue)
     return student(each, (0.0, 1.0)), sign_test(sum(x > 0.5 for x in each), sum(x != 0.5 for x in each))
-
-
-def clopper_pearson(wins: int, n: int) -> tuple[float, float]:
-    """The exact 95 % interval of a part, `wins` of n.
-
-    >>> [round(x, 4) for x in clopper_pearson(5, 5)]
-    [0.4782, 1.0]
-    """
-    from scipy.special import betaincinv
-
-    low = float(betaincinv(wins, n - wins + 1, LEVEL / 2)) if wins else 0.0
-    high = float(betaincinv(wins + 1, n - wins, 1 - LEVEL / 2)) if wins < n else 1.0
-    return low, high
-
-
-def sign_test(wins: int, n: int, *, one_sided: bool = False) -> float:
-    """p of `wins` of n where each is won with chance ½; two-sided unless told.
-
-    >>> sign_test(5, 5, one_sided=True), sign_test(8, 8)
-    (0.03125, 0.0078125)
-    """
-    if not n:
-        return 1.0
-
-    def at_least(k: int) -> float:
-        return float(sum(math.comb(n, i) for i in range(k, n + 1)) / 2**n)
-
-    return at_least(wins) if one_sided else min(1.0, 2 * at_least(max(wins, n - wins)))

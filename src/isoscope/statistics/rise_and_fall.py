@@ -13,8 +13,8 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.student import LEVEL, margin
 from isoscope.statistics.controls import gaussians
 from isoscope.statistics.dimension import FACCO, FEWEST, rows, shared_error
+from isoscope.statistics.inference import Estimate, sign_test
 from isoscope.statistics.neighbours import neighbours
-from isoscope.statistics.onset import Estimate, sign_test
 from isoscope.statistics.sample import Sample, mix
 
 POINTS = 1024

@@ -1,195 +1,198 @@
-"""A verdict from the effects of several models: Holm over them, every threshold in turn, and one plain sentence with the evidence."""
+"""A verdict from the effects on several models: the outcome at every threshold, and one plain sentence with the evidence."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 import pandas as pd
 
-from isoscope.core.claim import NOTHING, Finding, Outcome, Verdict
+from isoscope.core.claim import UNTESTED, Finding, Outcome, Verdict
 from isoscope.core.student import LEVEL
-from isoscope.statistics.block_evidence import is_own_block, is_whole_block
-from isoscope.statistics.deciding import FEWEST, Case, Part, agreed, all_of, by_threshold, every, outcome
-from isoscope.statistics.evidence import different_n, in_order, interval, is_named, shown
-from isoscope.statistics.onset import Estimate
+from isoscope.statistics.deciding import (
+    FEWEST_MODELS,
+    Effects,
+    ModelShare,
+    Thresholds,
+    agreed_outcome,
+    every_model,
+    joint_outcome,
+    outcomes_by_threshold,
+    single_outcome,
+)
+from isoscope.statistics.equal_n import require_equal_n
+from isoscope.statistics.evidence import format_estimate, format_number, is_named, join_names
+from isoscope.statistics.inference import Estimate, welch
 from isoscope.statistics.permutation import MODELS, exact_permutation
 
-Rule = Callable[[Sequence[Outcome]], Part]
-NAMED = 3
-"""So many findings are told one by one."""
+Quantifier = Callable[[Sequence[Outcome]], ModelShare]
+QUOTED = 3
+"""The sentence quotes at most this many findings."""
+DEPENDS = "it depends on the threshold"
 
 
-def judged(cases: Mapping[str, Case], rule: Rule = every, *, measure: str, above: bool = True, unit: str = "model") -> Verdict:
-    """The verdict on a sentence about models of a kind, which are its units.
+def decide_models(
+    effects: Effects,
+    thresholds: float | Thresholds = 0.0,
+    quantifier: Quantifier = every_model,
+    *,
+    measure: str,
+    above: bool = True,
+    unit: str = "model",
+) -> Verdict:
+    """The verdict on a statement about models of a kind.
 
     Args:
-        cases: the effect of each model, and its thresholds; all have as many.
-        rule: what is claimed: of `every` model, or of `most`.
+        effects: the effect on each model.
+        thresholds: one threshold for all, or several for each model; where these disagree, the claim is undecided.
+        quantifier: of how many models it is claimed: `every_model` or `most_models`.
         measure: what the effect is, in words that begin a sentence.
         above: whether the effect is claimed to lie above the thresholds, or below.
-        unit: what a case is.
+        unit: the word for one model.
     """
-    if not cases:
-        return NOTHING
-    at_each = by_threshold(cases, above=above)
-    parts = [rule(list(at.values())) for at in at_each]
-    found = findings(cases, at_each, above=above)
-    word = agreed([part.outcome for part in parts])
-    part = next((part for part in parts if part.outcome == word), parts[-1])
-    said = [_counted(cases, at_each, measure, above, unit), _weakest(found, above)]
-    if len({part.outcome for part in parts}) > 1:
-        said.append("it depends on the threshold")
-    elif len(cases) < FEWEST:
-        said.append(f"it takes {FEWEST} {unit}s at least to say it of all such {unit}s")
-    return _whole(word, said, found, part.effect, part.threshold)
+    if not effects:
+        return UNTESTED
+    levels = level_table(effects, thresholds)
+    at_levels = outcomes_by_threshold(effects, levels, above=above)
+    shares = [quantifier(list(outcomes.values())) for outcomes in at_levels]
+    outcome = agreed_outcome([share.outcome for share in shares])
+    # Where thresholds disagree, it may be that none of them gives the agreed outcome; then the share at the last one is format_number.
+    share = next((share for share in shares if share.outcome == outcome), shares[-1])
+    findings = make_findings(effects, levels, at_levels, above=above)
+    parts = [_count_models(levels, at_levels, measure, above, unit), _quote_weakest(findings, above)]
+    if len({share.outcome for share in shares}) > 1:
+        parts.append(DEPENDS)
+    elif len(effects) < FEWEST_MODELS:
+        parts.append(too_few_units(unit))
+    return make_verdict(outcome, parts, findings, share.effect, share.threshold)
 
 
-def judged_each(cases: Mapping[str, Case], wanted: Sequence[str], *, measure: str, above: bool = True) -> Verdict:
-    """The verdict on a sentence about models that it names: it must be true of each, and all of them must be there."""
-    if not cases:
-        return NOTHING
-    absent = [name for name in wanted if not any(is_named(model, name) for model in cases)]
-    at_each = by_threshold(cases, above=above)
-    found = findings(cases, at_each, above=above)
-    words = [all_of(list(at.values())) for at in at_each]
-    word = agreed(words)
-    word = "undecided" if absent and word == "holds" else word
-    said = [_counted(cases, at_each, measure, above, "model"), _weakest(found, above)]
-    said += ["it depends on the threshold"] if len(set(words)) > 1 else []
-    said += [f"not here: {in_order(absent)}"] if absent else []
-    worst = _ordered(found, above)[0]
-    return _whole(word, said, found, Estimate(worst.effect, worst.low, worst.high), worst.threshold)
+def decide_named_models(
+    effects: Effects, thresholds: float | Thresholds, names: Sequence[str], *, measure: str, above: bool = True
+) -> Verdict:
+    """The verdict on a statement about models that it names: it must be true of each, and each must have been measured."""
+    if not effects:
+        return UNTESTED
+    levels = level_table(effects, thresholds)
+    at_levels = outcomes_by_threshold(effects, levels, above=above)
+    joint = [joint_outcome(list(outcomes.values())) for outcomes in at_levels]
+    outcome = agreed_outcome(joint)
+    absent = [name for name in names if not any(is_named(model, name) for model in effects)]
+    findings = make_findings(effects, levels, at_levels, above=above)
+    parts = [_count_models(levels, at_levels, measure, above, "model"), _quote_weakest(findings, above)]
+    parts += [DEPENDS] if len(set(joint)) > 1 else []
+    parts += [f"not measured: {join_names(absent)}"] if absent else []
+    weakest = _weakest_finding(findings, above)
+    outcome = "undecided" if absent and outcome == "holds" else outcome
+    return make_verdict(outcome, parts, findings, estimate_of(weakest), weakest.threshold)
 
 
-def over(found: Sequence[Finding], rule: Rule = every, *, measure: str, unit: str = "suite") -> Verdict:
-    """The verdict on a sentence about models of a kind, from findings that were decided by themselves."""
-    if not found:
-        return NOTHING
-    part = rule([one.outcome for one in found])
-    said = [f"{measure} in {_count(found, 'holds')} of {len(found)} {unit}{'' if len(found) == 1 else 's'}"]
-    said += [f"surely not in {in_order([one.on for one in found if one.outcome == 'fails'])}"] if _count(found, "fails") else []
-    said.append("; ".join(f"{one.on}: {interval(Estimate(one.effect, one.low, one.high))}, {one.said}" for one in found[:NAMED]))
-    said += [f"it takes {FEWEST} {unit}s at least to say it of all such {unit}s"] if len(found) < FEWEST else []
-    return _whole(part.outcome, said, tuple(found), part.effect, part.threshold)
+def decide_findings(findings: Sequence[Finding], *, measure: str) -> Verdict:
+    """The verdict on a statement about every training, from findings that were decided one by one."""
+    if not findings:
+        return UNTESTED
+    share = every_model([finding.outcome for finding in findings])
+    failed = [finding.on for finding in findings if finding.outcome == "fails"]
+    parts = [f"{measure} in {count_outcome(findings, 'holds')} of {pluralise(len(findings), 'suite')}"]
+    parts += [f"surely not in {join_names(failed)}"] if failed else []
+    parts.append("; ".join(f"{finding.on}: {format_estimate(estimate_of(finding))}, {finding.note}" for finding in findings[:QUOTED]))
+    parts += [too_few_units("suite")] if len(findings) < FEWEST_MODELS else []
+    return make_verdict(share.outcome, parts, tuple(findings), share.effect, share.threshold)
 
 
-def on_blocks(cases: Mapping[str, Case], *, measure: str, above: bool = True) -> Verdict:
-    """The verdict of the published block; whole blocks of other kinds stand beside it. Nothing where it is not there."""
-    own = [name for name in cases if is_own_block(name)]
-    whole = {name: case for name, case in cases.items() if is_whole_block(name)}
-    return decided_by(own[0], whole, measure=measure, above=above) if own else NOTHING
+def compare_groups(
+    first: Mapping[str, pd.DataFrame], second: Mapping[str, pd.DataFrame], *, measure: str, names: tuple[str, str]
+) -> Verdict:
+    """The verdict on two groups of models, the first claimed to lie above the second: exact permutation over models.
 
-
-def together(first: Verdict, second: Verdict) -> Verdict:
-    """What two parts of one claim say: it holds where both do, and fails where one does. Effect and findings are those of the weaker."""
-    if not first.findings or not second.findings:
-        return first if not first.findings else second
-    word = all_of([first.outcome, second.outcome])
-    main = second if second.outcome == word and first.outcome != word else first
-    return replace(main, outcome=word, said=f"{first.said} {second.said}")
-
-
-def findings(cases: Mapping[str, Case], at_each: Sequence[Mapping[str, Outcome]], *, above: bool) -> tuple[Finding, ...]:
-    """A finding a case; where thresholds disagree it is undecided, and says so."""
-    made = []
-    for name, case in cases.items():
-        words = [at[name] for at in at_each]
-        word = agreed(words)
-        farthest, nearest = (max, min) if above else (min, max)
-        threshold = (farthest if word == "holds" else nearest)(case.thresholds)
-        said = "depends on the threshold" if len(set(words)) > 1 else "no interval" if not math.isfinite(case.effect.low) else ""
-        said = "; ".join(part for part in (case.effect.note, said) if part)
-        made.append(Finding(name, word, case.effect.value, case.effect.low, case.effect.high, threshold, said))
-    return tuple(made)
-
-
-def decided_by(own: str, cases: Mapping[str, Case], *, measure: str, above: bool = True) -> Verdict:
-    """The verdict of one case, the published experiment; the others stand beside it."""
-    at_each = by_threshold({own: cases[own]}, above=above)
-    others = {name: case for name, case in cases.items() if name != own}
-    found = findings({own: cases[own]}, at_each, above=above)
-    beside = findings(others, by_threshold(others, above=above), above=above) if others else ()
-    effect, side = cases[own].effect, "above" if above else "below"
-    said = [f"{measure} of {own} is {interval(effect)}, claimed to lie {side} {_levels(cases[own].thresholds)}"]
-    said += ["it depends on the threshold"] if len({at[own] for at in at_each}) > 1 else []
-    if beside:
-        said.append(f"of {len(beside)} other blocks it holds in {_count(beside, 'holds')} and fails in {_count(beside, 'fails')}")
-    return _whole(found[0].outcome, said, (*found, *beside), effect, found[0].threshold)
-
-
-def compared(ones: Mapping[str, float], others: Mapping[str, float], effect: Estimate, *, measure: str, names: tuple[str, str]) -> Verdict:
-    """The verdict on two groups of models, the first claimed to lie above the second: exact permutation over models."""
-    if not ones or not others:
-        return NOTHING
-    p = exact_permutation([*ones.values(), *others.values()], [True] * len(ones) + [False] * len(others))
-    sure = not math.isnan(p) and p < LEVEL
-    word: Outcome = outcome(effect, 0.0) if sure else "undecided"
-    found = tuple(
-        Finding(name, "undecided", value, math.nan, math.nan, math.nan, group)
-        for group, own in zip(names, (ones, others), strict=True)
-        for name, value in own.items()
+    The number of a model is the mean of its rows.
+    """
+    if not first or not second:
+        return UNTESTED
+    means = [{name: float(rows["value"].mean()) for name, rows in group.items()} for group in (first, second)]
+    effect = welch(*(list(group.values()) for group in means))
+    p = exact_permutation([x for group in means for x in group.values()], [True] * len(first) + [False] * len(second))
+    outcome: Outcome = single_outcome(effect, 0.0) if p < LEVEL else "undecided"  # p is NaN with too few models
+    findings = tuple(
+        Finding(model, "undecided", value, math.nan, math.nan, math.nan, name)
+        for name, group in zip(names, means, strict=True)
+        for model, value in group.items()
     )
-    counts = f"({len(ones)}) than in the mean of {names[1]} ({len(others)})"
-    said = [f"{measure} is higher by {interval(effect)} in the mean of {names[0]} {counts}"]
-    said.append(f"it takes {MODELS} of each at least" if math.isnan(p) else f"exact permutation over models: p = {p:.2g}")
-    return _whole(word, said, found, effect, 0.0)
+    counts = f"in the mean of {names[0]} ({len(first)}) than in the mean of {names[1]} ({len(second)})"
+    test = f"it takes at least {MODELS} of each" if math.isnan(p) else f"exact permutation over models: p = {p:.2g}"
+    verdict = make_verdict(outcome, [f"{measure} is higher by {format_estimate(effect)} {counts}", test], findings, effect, 0.0)
+    return require_equal_n(verdict, pd.concat([*first.values(), *second.values()]))
 
 
-def at_equal_n(verdict: Verdict, rows: pd.DataFrame) -> Verdict:
-    """A verdict that puts these rows of several models next to each other: undecided where they depend on n and have different n."""
-    said = different_n(rows) if verdict.findings else ""
-    if not said:
-        return verdict
-    return replace(verdict, outcome="undecided", said=f"Not compared: {said}.", effect=math.nan, low=math.nan, high=math.nan)
+def level_table(effects: Effects, thresholds: float | Thresholds) -> Thresholds:
+    """The thresholds of each effect."""
+    return {name: thresholds[name] if isinstance(thresholds, Mapping) else (thresholds,) for name in effects}
 
 
-def both(first: Verdict, second: Verdict, words: str) -> Verdict:
-    """What two readings of a claim say together: undecided where they do not agree, and `words` say on what it depends."""
-    if first.outcome == second.outcome:
-        return first
-    return replace(first, outcome="undecided", said=f"It depends on {words}: {_lower(first.said)} Else: {_lower(second.said)}")
+def make_findings(effects: Effects, levels: Thresholds, at_levels: Sequence[Mapping[str, Outcome]], *, above: bool) -> tuple[Finding, ...]:
+    """One finding per effect; undecided where thresholds disagree."""
+    farthest, nearest = (max, min) if above else (min, max)
+    findings = []
+    for name, effect in effects.items():
+        outcomes = [at_level[name] for at_level in at_levels]
+        outcome = agreed_outcome(outcomes)
+        # A finding that holds shows the strictest threshold, which it passed; any other the mildest, which it did not.
+        threshold = (farthest if outcome == "holds" else nearest)(levels[name])
+        remark = "depends on the threshold" if len(set(outcomes)) > 1 else "no interval" if not math.isfinite(effect.low) else ""
+        note = "; ".join(part for part in (effect.note, remark) if part)
+        findings.append(Finding(name, outcome, effect.value, effect.low, effect.high, threshold, note))
+    return tuple(findings)
 
 
-def _whole(word: Outcome, said: Sequence[str], found: tuple[Finding, ...], effect: Estimate, threshold: float) -> Verdict:
-    text = "; ".join(part for part in said if part)
-    return Verdict(word, f"{text[:1].upper()}{text[1:]}.", found, effect.value, effect.low, effect.high, threshold)
+def make_verdict(outcome: Outcome, parts: Sequence[str], findings: tuple[Finding, ...], effect: Estimate, threshold: float) -> Verdict:
+    """A verdict whose sentence is made of these parts."""
+    text = "; ".join(parts)
+    return Verdict(outcome, f"{text[:1].upper()}{text[1:]}.", findings, effect.value, effect.low, effect.high, threshold)
 
 
-def _counted(cases: Mapping[str, Case], at_each: Sequence[Mapping[str, Outcome]], measure: str, above: bool, unit: str) -> str:
-    """In how many models it is so, at each threshold."""
-    side, n = "above" if above else "below", len(cases)
-    models = unit if n == 1 else f"{unit}s"
+def estimate_of(finding: Finding) -> Estimate:
+    """The effect of a finding with its format_estimate."""
+    return Estimate(finding.effect, finding.low, finding.high)
+
+
+def count_outcome(findings: Sequence[Finding], outcome: Outcome) -> int:
+    """How many findings have this outcome."""
+    return sum(finding.outcome == outcome for finding in findings)
+
+
+def pluralise(count: int, word: str) -> str:
+    """A count with its noun.
+
+    >>> pluralise(1, "seed"), pluralise(5, "seed")
+    ('1 seed', '5 seeds')
+    """
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def too_few_units(unit: str) -> str:
+    """Why a claim about all models, or all suites, stays undecided."""
+    return f"a claim about all {unit}s takes at least {FEWEST_MODELS}"
+
+
+def _count_models(levels: Thresholds, at_levels: Sequence[Mapping[str, Outcome]], measure: str, above: bool, unit: str) -> str:
+    """In how many models it holds at each threshold, and the models in which it fails at all of them."""
     parts = []
-    for k, at in enumerate(at_each):
-        level = {shown(case.thresholds[k]) for case in cases.values()}
-        spread = next(iter(level)) if len(level) == 1 else "its threshold" if len(at_each) == 1 else "one isotropic pair's 95 %"
-        parts.append(f"{side} {spread} in {list(at.values()).count('holds')}")
-    failed = [name for name in cases if all(at[name] == "fails" for at in at_each)]
-    against = f", surely not in {in_order(failed)}" if failed else ""
-    return f"{measure} is surely {', '.join(parts)} of {n} {models}{against}"
+    for k, outcomes in enumerate(at_levels):
+        texts = {format_number(own[k]) for own in levels.values()}
+        # Only the first of several thresholds, one isotropic pair's, differs between models: it depends on d.
+        level = texts.pop() if len(texts) == 1 else "its threshold" if len(at_levels) == 1 else "one isotropic pair's 95 %"
+        parts.append(f"{'above' if above else 'below'} {level} in {list(outcomes.values()).count('holds')}")
+    failed = [name for name in levels if all(outcomes[name] == "fails" for outcomes in at_levels)]
+    against = f", surely not in {join_names(failed)}" if failed else ""
+    return f"{measure} is surely {', '.join(parts)} of {pluralise(len(levels), unit)}{against}"
 
 
-def _ordered(found: Sequence[Finding], above: bool) -> list[Finding]:
-    """Findings from the weakest evidence to the strongest."""
-    rank = {"fails": 0, "undecided": 1, "holds": 2}
-    return sorted(found, key=lambda one: (rank[one.outcome], (one.effect - one.threshold) * (1 if above else -1)))
+def _quote_weakest(findings: Sequence[Finding], above: bool) -> str:
+    weakest = _weakest_finding(findings, above)
+    note = f" ({weakest.note})" if weakest.note else ""
+    return f"{'least' if above else 'most'} in {weakest.on}: {format_estimate(estimate_of(weakest))}{note}"
 
 
-def _weakest(found: Sequence[Finding], above: bool) -> str:
-    one = _ordered(found, above)[0]
-    where = f" ({one.said})" if one.said else ""
-    return f"{'least' if above else 'most'} in {one.on}: {interval(Estimate(one.effect, one.low, one.high))}{where}"
-
-
-def _count(found: Sequence[Finding], word: Outcome) -> int:
-    return sum(one.outcome == word for one in found)
-
-
-def _levels(levels: Sequence[float]) -> str:
-    return " and ".join(shown(level) for level in levels)
-
-
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:]
+def _weakest_finding(findings: Sequence[Finding], above: bool) -> Finding:
+    rank, sign = {"fails": 0, "undecided": 1, "holds": 2}, 1 if above else -1
+    return min(findings, key=lambda finding: (rank[finding.outcome], sign * (finding.effect - finding.threshold)))

@@ -60,15 +60,18 @@ def check_claim(claim: Claim, holds: Tables | None = None, fails: Tables | None 
     verdict = claim.decide(*_empty_tables())
     undecided = verdict.outcome == "undecided" and not verdict.findings and math.isnan(verdict.effect)
     require(undecided, f"{name} is {verdict.outcome!r} on empty tables; undecided, without findings or effect, is expected.")
-    require(claim.needs in verdict.said, f"{name}: on empty tables the verdict does not say what to measure; it says {verdict.said!r}.")
+    require(
+        claim.needs in verdict.sentence, f"{name}: on empty tables the verdict does not say what to measure; it says {verdict.sentence!r}."
+    )
     for outcome, tables in (("holds", holds), ("fails", fails)):
         if tables is not None:
             first, second = (_without_changing(claim.decide, tables, name) for _ in range(2))
             require(isinstance(first, Verdict), f"{name} gives a {type(first).__name__}; a Verdict is expected.")
-            require(first.outcome == outcome, f"{name} is {first.outcome!r} on tables on which it {outcome}: {first.said}")
+            require(first.outcome == outcome, f"{name} is {first.outcome!r} on tables on which it {outcome}: {first.sentence}")
             require(bool(first.findings), f"{name} {outcome} without a finding.")
             require(
-                first.said[:1].isupper() and first.said.endswith("."), f"{name}: the evidence must be a sentence; it is {first.said!r}."
+                first.sentence[:1].isupper() and first.sentence.endswith("."),
+                f"{name}: the evidence must be a sentence; it is {first.sentence!r}.",
             )
             require(repr(first) == repr(second), f"{name} differs when it is decided again.")
 

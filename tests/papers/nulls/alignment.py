@@ -10,8 +10,8 @@ import numpy as np
 from isoscope.engine.dynamics.alignments import alignments
 from isoscope.engine.dynamics.suite import Gathered, MeasuredSuite, Place, row
 from tests.papers.error_rates import Null
-from tests.papers.made_claims import KINDS, Row, said
-from tests.papers.nulls.suites import CLAIMS, STEPS, THREE, decide, shared_noise
+from tests.papers.made_rows import KINDS, Row, suite_row
+from tests.papers.nulls.suites import STEPS, THREE, is_decided, shared_noise
 
 LAYERS, HEADS, D = 4, 4, 16
 
@@ -38,7 +38,7 @@ def derived_rows(rng: np.random.Generator, model: str, seeds: int, shared: float
 
 def claim_speaks(rng: np.random.Generator, *, name: str, seeds: int, shared: float) -> bool:
     """Whether a claim is decided on three trainings."""
-    return decide(CLAIMS[name], [(derived_rows(rng, model, seeds, shared), []) for model in THREE])
+    return is_decided(name, [(derived_rows(rng, model, seeds, shared), []) for model in THREE])
 
 
 def layer_speaks(rng: np.random.Generator, *, seeds: int, shared: float) -> bool:
@@ -53,10 +53,10 @@ def rises_speak(rng: np.random.Generator, *, seeds: int) -> bool:
     for model, step in product(THREE, STEPS):
         values = 0.3 + 0.1 * shared_noise(rng, seeds, LAYERS, 1)
         rows += [
-            said(model, "alignment", float(values[seed, layer, 0]), layer=layer + 1, seed=seed, step=step, null=0.05)
+            suite_row(model, "alignment", float(values[seed, layer, 0]), layer=layer + 1, seed=seed, step=step, null=0.05)
             for seed, layer in np.ndindex(seeds, LAYERS)
         ]
-    return decide(CLAIMS["alignment_is_the_same_over_seeds"], [(rows, [])])
+    return is_decided("alignment_is_the_same_over_seeds", [(rows, [])])
 
 
 NULLS = [

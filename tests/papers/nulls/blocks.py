@@ -8,10 +8,11 @@ from functools import partial
 import numpy as np
 
 from isoscope.core.block import TRAINED
-from isoscope.statistics.onset import student
+from isoscope.papers import all_claims
+from isoscope.statistics.inference import student
 from tests.papers.error_rates import Null
-from tests.papers.made_claims import BLOCK, KINDS, Made, Row, block_row, tables
-from tests.papers.nulls.suites import CLAIMS, decide
+from tests.papers.made_rows import BLOCK, KINDS, Made, Row, block_row, tables
+from tests.papers.nulls.suites import is_decided
 
 NORMS = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0)
 DRAWS = 5
@@ -30,14 +31,14 @@ def curves(rng: np.random.Generator, name: str, level: float, sd: float, togethe
 
 def curves_speak(rng: np.random.Generator, *, name: str, series: tuple[str, ...], level: float, sd: float, together: float) -> bool:
     """Whether a claim is decided on level curves."""
-    return decide(CLAIMS[name], [([], curves(rng, one, level, sd, together)) for one in series])
+    return is_decided(name, [([], curves(rng, one, level, sd, together)) for one in series])
 
 
 def gain_speaks(rng: np.random.Generator, *, together: float) -> bool:
     """Whether a gain in cosine is decided where there is none at any norm."""
     enters = curves(rng, "block_cosine", 0.3, 0.0, together, layer=0)
     leaves = curves(rng, "block_cosine", 0.3, 0.02, together, layer=1)
-    return decide(CLAIMS["block_raises_cosine"], [([], enters + leaves)])
+    return is_decided("block_raises_cosine", [([], enters + leaves)])
 
 
 def measured(rng: np.random.Generator, metric: str, level: float, sd: float) -> Row:
@@ -49,13 +50,13 @@ def measured(rng: np.random.Generator, metric: str, level: float, sd: float) -> 
 def unbiased_speaks(rng: np.random.Generator) -> bool:
     """Whether queries and keys are called anisotropic, or not, where both lie at the highest threshold."""
     made: Made = [measured(rng, f"{kind}_cosine_unbiased", 0.2, 0.05) for kind in ("query", "key")], []
-    return decide(CLAIMS["queries_and_keys_are_anisotropic_without_bias"], [made])
+    return is_decided("queries_and_keys_are_anisotropic_without_bias", [made])
 
 
 def fixed_point_speaks(rng: np.random.Generator, *, factor: float) -> bool:
     """Whether N* is called like the trained norms, or not, where it is this many times as long."""
     made: Made = [measured(rng, "norm_fixed_point", 10 * factor, 1.5), block_row(TRAINED, 10.0, 0.1)], []
-    return decide(CLAIMS["norm_fixed_point_is_like_trained_norms"], [made])
+    return is_decided("norm_fixed_point_is_like_trained_norms", [made])
 
 
 def sign_speaks(rng: np.random.Generator, *, draws: int) -> bool:
@@ -65,7 +66,7 @@ def sign_speaks(rng: np.random.Generator, *, draws: int) -> bool:
         for seed, y in enumerate(rng.standard_normal(draws))
         for x in (0.0, 30.0)
     ]
-    return CLAIMS["score_sign_is_drawn"].decide(*tables(([], points))).outcome == "fails"
+    return all_claims["score_sign_is_drawn"].decide(*tables(([], points))).outcome == "fails"
 
 
 def level_null(name: str, series: tuple[str, ...], level: float, sd: float, together: float) -> Null:

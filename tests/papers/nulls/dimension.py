@@ -11,8 +11,8 @@ from isoscope.engine.dynamics.dimensions import dimensions
 from isoscope.engine.dynamics.suite import Gathered, MeasuredSuite, Place, row
 from isoscope.statistics.rise_and_fall import Level, Levels
 from tests.papers.error_rates import Null
-from tests.papers.made_claims import KINDS, Row
-from tests.papers.nulls.suites import CLAIMS, THREE, decide
+from tests.papers.made_rows import KINDS, Row
+from tests.papers.nulls.suites import THREE, is_decided
 
 STEPS = (0, 10, 30, 100, 300, 1000)
 PEAK, FREEDOM = 20.0, 40.0
@@ -55,7 +55,7 @@ def training_speaks(rng: np.random.Generator, *, curve: str, seeds: int, sd: flo
 def claim_speaks(rng: np.random.Generator, *, curve: str, seeds: int, sd: float) -> bool:
     """Whether the claim is decided on three trainings."""
     made = [(derived_rows(rng, model, curve, seeds, sd), []) for model in THREE]
-    return decide(CLAIMS["dimension_rises_then_falls"], made)  # type: ignore[arg-type]
+    return is_decided("dimension_rises_then_falls", made)  # type: ignore[arg-type]
 
 
 NULLS = [

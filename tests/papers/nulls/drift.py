@@ -8,14 +8,13 @@ from functools import partial
 import numpy as np
 from scipy.stats import rankdata
 
-from isoscope.papers import claims
 from isoscope.statistics.association import fisher, pool
 from tests.papers.error_rates import Null
-from tests.papers.made_claims import Row, layers, tables
+from tests.papers.made_rows import Row, layer_rows
+from tests.papers.nulls.suites import is_decided
 
 LENGTHS = (12, 24, 13, 48)
 """Differences between layers of the models of a group, in turn."""
-CLAIMS = {claim.name: claim for claim in claims("godey2024")}
 
 
 def steps(rng: np.random.Generator, r: float, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -38,7 +37,7 @@ def pooled_speaks(rng: np.random.Generator, *, models: int, sd: float) -> bool:
 def model_rows(rng: np.random.Generator, name: str, kind: str, r: float, count: int) -> list[Row]:
     """A model's cosines and drift ratios over its layers, as rows."""
     x, y = (np.append(0, own.cumsum()) for own in steps(rng, r, count))
-    return [*layers(name, kind, 0.4 + 0.01 * x, "mean_cosine"), *layers(name, kind, 0.4 + 0.01 * y, "drift_ratio")]
+    return [*layer_rows(name, kind, 0.4 + 0.01 * x, "mean_cosine"), *layer_rows(name, kind, 0.4 + 0.01 * y, "drift_ratio")]
 
 
 def claim_speaks(rng: np.random.Generator, *, name: str, kind: str, models: list[str], centre: float, sd: float) -> bool:
@@ -46,7 +45,7 @@ def claim_speaks(rng: np.random.Generator, *, name: str, kind: str, models: list
     rows = []
     for i, model in enumerate(models):
         rows += model_rows(rng, model, kind, math.tanh(centre + sd * rng.standard_normal()), LENGTHS[i % len(LENGTHS)])
-    return CLAIMS[name].decide(*tables((rows, []))).outcome != "undecided"
+    return is_decided(name, [(rows, [])])
 
 
 EDGE = math.atanh(2 * math.sin(math.pi * 0.3 / 6))

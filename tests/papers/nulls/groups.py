@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 
 from tests.papers.error_rates import Null
-from tests.papers.made_claims import Row, layers, row
-from tests.papers.nulls.suites import CLAIMS, decide
+from tests.papers.made_rows import Row, layer_rows, row
+from tests.papers.nulls.suites import is_decided
 
 Numbers = Callable[[np.random.Generator, int], np.ndarray]
 SPREADS: dict[str, Numbers] = {
@@ -23,7 +23,7 @@ def decoders_speak(rng: np.random.Generator, *, sizes: tuple[int, int], spread: 
     values = 0.1 + 0.05 * SPREADS[spread](rng, sum(sizes))
     kinds = ["decoder"] * sizes[0] + ["token"] * sizes[1]
     rows = [row(f"{kind}{i}", kind, "bell", float(value)) for i, (kind, value) in enumerate(zip(kinds, values, strict=True))]
-    return decide(CLAIMS["decoders_rise_above_encoders"], [(rows, [])])
+    return is_decided("decoders_rise_above_encoders", [(rows, [])])
 
 
 def characters_speak(rng: np.random.Generator) -> bool:
@@ -31,8 +31,8 @@ def characters_speak(rng: np.random.Generator) -> bool:
     names = [f"{name}-{i}" for name in ("byt5", "canine-c", "canine-s", "character-bert") for i in range(2)]
     rows: list[Row] = []
     for name, level in zip(names, 0.4 + 0.1 * rng.standard_normal(len(names)), strict=True):
-        rows += layers(name, "character", level + 0.05 * rng.standard_normal(6))
-    return decide(CLAIMS["only_characters_are_more_anisotropic"], [(rows, [])])
+        rows += layer_rows(name, "character", level + 0.05 * rng.standard_normal(6))
+    return is_decided("only_characters_are_more_anisotropic", [(rows, [])])
 
 
 def twins_speak(rng: np.random.Generator, *, seeds: int) -> bool:
@@ -44,7 +44,7 @@ def twins_speak(rng: np.random.Generator, *, seeds: int) -> bool:
             stack = "encoder" if model == "encoder" else "decoder"
             value = level + 0.05 * float(0.7 * order[seed] + 0.7 * rng.standard_normal())
             rows.append(row(model, "trained", "bell", value, seed=seed, step=100, revision=f"{seed}", stack=stack))
-    return decide(CLAIMS["mask_makes_the_bell"], [(rows, [])])
+    return is_decided("mask_makes_the_bell", [(rows, [])])
 
 
 NULLS = [

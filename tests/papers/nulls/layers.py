@@ -7,16 +7,14 @@ from functools import partial
 
 import numpy as np
 
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.metrics import between_cosine, between_cosine_left_out
-from isoscope.papers import claims
 from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.groups import GROUPS, Groups
 from isoscope.statistics.moments import Moments
 from tests.papers.error_rates import Null
-from tests.papers.made_claims import KINDS, Made, Row
+from tests.papers.made_rows import KINDS, Made, Row
+from tests.papers.nulls.suites import is_decided
 
-CLAIMS = {claim.name: claim for claim in claims("godey2024")}
 D, LAYERS, TOKENS = 16, 13, 5
 
 
@@ -68,10 +66,7 @@ def claim_speaks(
     rng: np.random.Generator, *, name: str, kind: str, models: list[str], level: float, together: float, documents: int, uneven: bool
 ) -> bool:
     """Whether a claim is decided on models all of whose layers lie at this level."""
-    parts = [measured(model, kind, clouds(rng, level, together, documents, uneven)) for model in models]
-    table = tidy([row for rows, _ in parts for row in rows], TABLE_COLUMNS)
-    series = tidy([point for _, points in parts for point in points], SERIES_COLUMNS)
-    return CLAIMS[name].decide(table, series).outcome != "undecided"
+    return is_decided(name, [measured(model, kind, clouds(rng, level, together, documents, uneven)) for model in models])
 
 
 def layers_null(name: str, kind: str, models: list[str], level: float, together: float, documents: int, draws: int, uneven: bool) -> Null:

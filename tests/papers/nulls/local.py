@@ -8,14 +8,14 @@ import numpy as np
 
 from isoscope.metrics import local_isoscore_excess, local_share_excess
 from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.deciding import outcome, weakest
+from isoscope.statistics.deciding import single_outcome
+from isoscope.statistics.inference import Estimate, least_of
 from isoscope.statistics.kernel import block_sums
 from isoscope.statistics.moments import Moments
-from isoscope.statistics.onset import Estimate
 from isoscope.statistics.sample import Sample, item_hash, point_hashes
 from tests.papers.error_rates import Null
-from tests.papers.made_claims import KINDS, Row
-from tests.papers.nulls.suites import CLAIMS, THREE, decide
+from tests.papers.made_rows import KINDS, Row
+from tests.papers.nulls.suites import THREE, is_decided
 
 UNITS = np.array([item_hash(str(i)) for i in range(600)], dtype=np.uint64)
 METRICS = (local_share_excess, local_isoscore_excess)
@@ -51,14 +51,14 @@ def model_rows(rng: np.random.Generator, model: str, documents: int, tokens: int
 
 def claim_speaks(rng: np.random.Generator, **world: float) -> bool:
     """Whether the claim is decided on three models."""
-    return decide(CLAIMS["locally_isotropic"], [(model_rows(rng, model, **world), []) for model in THREE])  # type: ignore[arg-type]
+    return is_decided("locally_isotropic", [(model_rows(rng, model, **world), []) for model in THREE])  # type: ignore[arg-type]
 
 
 def layer_speaks(rng: np.random.Generator, **world: float) -> bool:
     """Whether the neighbourhoods of one layer are told from a Gaussian's by the claim's rule: the weaker of both measures."""
     share, score = model_rows(rng, "a", blocks=1, **world)  # type: ignore[arg-type]
     parts = [Estimate(-share["value"], -share["high"], -share["low"]), Estimate(score["value"], score["low"], score["high"])]  # type: ignore
-    return outcome(weakest(parts), 0.0) != "undecided"
+    return single_outcome(least_of(parts), 0.0) != "undecided"
 
 
 NULLS = [

@@ -8,8 +8,8 @@ import numpy as np
 
 from isoscope.statistics.onset import later, precedence
 from tests.papers.error_rates import Null
-from tests.papers.made_claims import Row, said
-from tests.papers.nulls.suites import CLAIMS, THREE, decide, head_rows, shared_noise
+from tests.papers.made_rows import Row, suite_row
+from tests.papers.nulls.suites import THREE, head_rows, is_decided, shared_noise
 
 EDGE = 80.0
 """8 % of the steps."""
@@ -25,7 +25,7 @@ def onsets(rng: np.random.Generator, seeds: int, layers: int, count: int) -> np.
 def precedence_row(rng: np.random.Generator, model: str, seeds: int, layers: int, count: int) -> Row:
     """The row that a training's dynamics give."""
     found = precedence(*(onsets(rng, seeds, layers, count) for _ in range(2)))
-    return said(model, "precedence", found.value) | {"low": found.low, "high": found.high, "n": found.units}
+    return suite_row(model, "precedence", found.value) | {"low": found.low, "high": found.high, "n": found.units}
 
 
 def precedence_speaks(rng: np.random.Generator, *, seeds: int, layers: int, count: int) -> bool:
@@ -35,7 +35,7 @@ def precedence_speaks(rng: np.random.Generator, *, seeds: int, layers: int, coun
 
 def claim_speaks(rng: np.random.Generator, *, seeds: int, layers: int, count: int) -> bool:
     """Whether the claim is decided on three trainings."""
-    return decide(CLAIMS["drift_comes_before_sharpness"], [([precedence_row(rng, model, seeds, layers, count)], []) for model in THREE])
+    return is_decided("drift_comes_before_sharpness", [([precedence_row(rng, model, seeds, layers, count)], []) for model in THREE])
 
 
 def later_speaks(rng: np.random.Generator, *, seeds: int, count: int, by_layer: bool) -> bool:
@@ -45,8 +45,8 @@ def later_speaks(rng: np.random.Generator, *, seeds: int, count: int, by_layer: 
         begins = onsets(rng, seeds, 6, count)
         opposite = np.arange(begins.shape[1]) >= begins.shape[1] // 2 if by_layer else rng.random(begins.shape[1]) < 0.4
         found, _ = later(begins[:, opposite], begins[:, ~opposite])
-        rows.append(said(model, "opposite_later", found.value) | {"low": found.low, "high": found.high, "n": seeds})
-    return decide(CLAIMS["opposite_begins_later"], [(rows, [])])
+        rows.append(suite_row(model, "opposite_later", found.value) | {"low": found.low, "high": found.high, "n": seeds})
+    return is_decided("opposite_begins_later", [(rows, [])])
 
 
 def after_speaks(rng: np.random.Generator, *, seeds: int, count: int) -> bool:
@@ -58,8 +58,8 @@ def after_speaks(rng: np.random.Generator, *, seeds: int, count: int) -> bool:
             # Twice as steep as it need be: a tenth of the change is done at the onset.
             done = np.clip(0.1 * (step / begins) ** 2, 0, 1) if step < STEPS[-1] else 1.0
             rows += head_rows(model, "qk_cosine", "attention", -0.8 * np.broadcast_to(done, begins.shape), int(step))
-        rows.append(said(model, "qk_chance", 0.5))
-    return decide(CLAIMS["opposite_begins_after_8_percent"], [(rows, [])])
+        rows.append(suite_row(model, "qk_chance", 0.5))
+    return is_decided("opposite_begins_after_8_percent", [(rows, [])])
 
 
 NULLS = [

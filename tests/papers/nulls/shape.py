@@ -13,7 +13,7 @@ from isoscope.statistics.kernel import block_sums
 from isoscope.statistics.moments import Moments
 from isoscope.statistics.profile import Profile
 from isoscope.statistics.sample import Sample, item_hash, point_hashes
-from isoscope.statistics.shape_claims import FLAT, HEIGHT
+from isoscope.statistics.shape_evidence import BELL_HEIGHT, FLAT_RANGE
 from tests.papers.error_rates import Null
 
 D, TOKENS = 6, 12
@@ -66,12 +66,12 @@ def shape_null(profile: Profile, truth: float, shape: str, documents: int, draws
 
 
 NULLS = [
-    shape_null(bell, HEIGHT, "bell", 60, 400),
-    shape_null(bell, HEIGHT, "bell", 200, 200),
-    shape_null(bell, HEIGHT, "bell above one end", 60, 400),
-    shape_null(bell, HEIGHT, "bell above one end", 60, 400, True),
-    shape_null(share_range, FLAT, "rising", 60, 400),
-    shape_null(share_range, FLAT, "rising", 200, 200),
-    shape_null(share_range, FLAT, "one block apart", 200, 200),
-    shape_null(share_range, FLAT, "rising", 60, 400, True),
+    shape_null(bell, BELL_HEIGHT, "bell", 60, 400),
+    shape_null(bell, BELL_HEIGHT, "bell", 200, 200),
+    shape_null(bell, BELL_HEIGHT, "bell above one end", 60, 400),
+    shape_null(bell, BELL_HEIGHT, "bell above one end", 60, 400, True),
+    shape_null(share_range, FLAT_RANGE, "rising", 60, 400),
+    shape_null(share_range, FLAT_RANGE, "rising", 200, 200),
+    shape_null(share_range, FLAT_RANGE, "one block apart", 200, 200),
+    shape_null(share_range, FLAT_RANGE, "rising", 60, 400, True),
 ]

@@ -8,11 +8,11 @@ import numpy as np
 
 from isoscope.metrics import bell, bell_linear, share_range, share_range_linear, top_share
 from isoscope.statistics.profile import Profile
-from isoscope.statistics.shape_claims import FLAT, HEIGHT
+from isoscope.statistics.shape_evidence import BELL_HEIGHT, FLAT_RANGE
 from tests.papers.error_rates import Null
-from tests.papers.made_claims import KINDS, Row
+from tests.papers.made_rows import KINDS, Row
 from tests.papers.nulls.shape import D, cloud, points, stack
-from tests.papers.nulls.suites import CLAIMS, THREE, decide
+from tests.papers.nulls.suites import THREE, is_decided
 
 DOCUMENTS = 60
 MIDDLE = np.array([0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0])
@@ -52,7 +52,7 @@ def _later(owner: np.ndarray) -> np.ndarray:
 def shapes_speak(rng: np.random.Generator, *, name: str, kind: str, profiles: tuple[Profile, ...], low: float, high: float) -> bool:
     """Whether a claim about shape is decided on three models with these shares at the ends and in the middle."""
     shares = low + (high - low) * MIDDLE
-    return decide(CLAIMS[name], [(profile_rows(rng, model, kind, profiles, shares), []) for model in THREE])
+    return is_decided(name, [(profile_rows(rng, model, kind, profiles, shares), []) for model in THREE])
 
 
 def final_rows(rng: np.random.Generator, model: str) -> list[Row]:
@@ -62,7 +62,7 @@ def final_rows(rng: np.random.Generator, model: str) -> list[Row]:
     clouds = {i: cloud(*one) for i, one in enumerate(blocks, 1)}
     owner = blocks[0][1]
     # The last sixth is two blocks: with the final state at 0.6 in place of 0.3 its mean is 0.45, and B is 0.05.
-    share = 2 * (0.5 - HEIGHT) - 0.3
+    share = 2 * (0.5 - BELL_HEIGHT) - 0.3
     scale = np.array([(share / (1 - share) * (D - 1)) ** 0.5] + [1.0] * (D - 1))
     last = blocks[-1][0] / np.array([(0.3 / 0.7 * (D - 1)) ** 0.5] + [1.0] * (D - 1))
     final = cloud((0.9 * last + (1 - 0.81) ** 0.5 * points(rng, owner)) * scale, owner)
@@ -73,24 +73,24 @@ def final_rows(rng: np.random.Generator, model: str) -> list[Row]:
 
 def final_speaks(rng: np.random.Generator) -> bool:
     """Whether the claim about the final norm is decided."""
-    return decide(CLAIMS["bell_survives_the_final_norm"], [(final_rows(rng, model), []) for model in THREE])
+    return is_decided("bell_survives_the_final_norm", [(final_rows(rng, model), []) for model in THREE])
 
 
 BELLS, RANGES = (bell, bell_linear), (share_range, share_range_linear)
 NULLS = [
     Null(
         "`decoders_are_bell_shaped`",
-        f"3 decoders, B {HEIGHT:g} in the linear form and above it in the other, {DOCUMENTS} documents",
+        f"3 decoders, B {BELL_HEIGHT:g} in the linear form and above it in the other, {DOCUMENTS} documents",
         partial(
-            shapes_speak, name="decoders_are_bell_shaped", kind="decoder", profiles=BELLS, low=0.3, high=share_at(linear(0.3) + HEIGHT)
+            shapes_speak, name="decoders_are_bell_shaped", kind="decoder", profiles=BELLS, low=0.3, high=share_at(linear(0.3) + BELL_HEIGHT)
         ),
         100,
     ),
     Null(
         "`encoders_are_flat`",
-        f"3 encoders, range {FLAT:g} in one form and below it in the other, {DOCUMENTS} documents",
-        partial(shapes_speak, name="encoders_are_flat", kind="token", profiles=RANGES, low=0.3, high=0.3 + FLAT),
+        f"3 encoders, range {FLAT_RANGE:g} in one form and below it in the other, {DOCUMENTS} documents",
+        partial(shapes_speak, name="encoders_are_flat", kind="token", profiles=RANGES, low=0.3, high=0.3 + FLAT_RANGE),
         60,
     ),
-    Null("`bell_survives_the_final_norm`", f"3 decoders, B {HEIGHT:g} after the final norm, {DOCUMENTS} documents", final_speaks, 150),
+    Null("`bell_survives_the_final_norm`", f"3 decoders, B {BELL_HEIGHT:g} after the final norm, {DOCUMENTS} documents", final_speaks, 150),
 ]

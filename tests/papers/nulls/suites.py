@@ -7,25 +7,20 @@ from functools import partial
 
 import numpy as np
 
-from isoscope.core.claim import Claim
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.core.table import TABLE_COLUMNS, tidy
 from isoscope.engine.dynamics.onsets import Tracks, changes
 from isoscope.engine.dynamics.suite import MeasuredSuite, row
-from isoscope.papers import claims
+from isoscope.papers import all_claims
 from tests.papers.error_rates import Null
-from tests.papers.made_claims import KINDS, Made, Row
+from tests.papers.made_rows import KINDS, Made, Row, join_tables, tables
 
-CLAIMS = {claim.name: claim for paper in ("godey2024", "razzhigaev2024") for claim in claims(paper)}
 STEPS = (0, 100)
 THREE = ("a", "b", "c")
 
 
-def decide(claim: Claim, parts: Iterable[Made]) -> bool:
-    """Whether a claim is decided on these rows and series."""
-    made = list(parts)
-    table = tidy([one for rows, _ in made for one in rows], TABLE_COLUMNS)
-    series = tidy([one for _, points in made for one in points], SERIES_COLUMNS)
-    return claim.decide(table, series).outcome != "undecided"
+def is_decided(name: str, parts: Iterable[Made]) -> bool:
+    """Whether a claim holds or fails on these rows and series."""
+    return all_claims[name].decide(*tables(join_tables(*parts))).outcome != "undecided"
 
 
 def shared_noise(rng: np.random.Generator, seeds: int, layers: int, heads: int) -> np.ndarray:
@@ -62,7 +57,7 @@ def heads_speak(
     rng: np.random.Generator, *, name: str, metric: str, kinds: tuple[str, ...], seeds: int, level: float, sd: float, size: bool = False
 ) -> bool:
     """Whether a claim about heads over seeds is decided on three trainings."""
-    return decide(CLAIMS[name], [(list(trained(rng, model, metric, kinds, seeds, level, sd, size)), []) for model in THREE])
+    return is_decided(name, [(list(trained(rng, model, metric, kinds, seeds, level, sd, size)), []) for model in THREE])
 
 
 def changed(rng: np.random.Generator, model: str, kind: str, metric: str, seeds: int, layers: int) -> list[Row]:
@@ -78,7 +73,7 @@ def changed(rng: np.random.Generator, model: str, kind: str, metric: str, seeds:
 
 def changes_speak(rng: np.random.Generator, *, name: str, kind: str, metric: str, seeds: int, layers: int = 6) -> bool:
     """Whether a claim about derived changes is decided on three trainings."""
-    return decide(CLAIMS[name], [(changed(rng, model, kind, metric, seeds, layers), []) for model in THREE])
+    return is_decided(name, [(changed(rng, model, kind, metric, seeds, layers), []) for model in THREE])
 
 
 def suites_null(name: str, metric: str, kinds: tuple[str, ...], seeds: int, level: float, sd: float, world: str, **more: bool) -> Null:

@@ -11,8 +11,7 @@ import pandas as pd
 from isoscope.core.arrays import Floats
 from isoscope.engine.dynamics.suite import COSINE, RULE, Gathered, MeasuredSuite, Place, Seed, chance_levels, extreme_heads, last_cosines
 from isoscope.statistics.alignment import aligned, alignment, fallen, shuffled_labels, squared_cosines
-from isoscope.statistics.association import holm
-from isoscope.statistics.onset import Estimate, student
+from isoscope.statistics.inference import Estimate, holm, student
 
 
 def directions(suite: MeasuredSuite, rows: pd.DataFrame) -> Iterator[dict[str, Any]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from isoscope.engine.dynamics.suite import Gathered, MeasuredSuite, Points
-from isoscope.statistics.onset import Estimate
+from isoscope.statistics.inference import Estimate
 from isoscope.statistics.rise_and_fall import Level, Levels, mean_level, rise_then_fall, verdict
 
 

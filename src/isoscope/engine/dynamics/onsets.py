@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from isoscope.core.arrays import Floats
 from isoscope.engine.dynamics.suite import CHANGES, COSINE, DRIFT, NAN, SHARPNESS, MeasuredSuite, Seed
-from isoscope.statistics.onset import Estimate, Track, change, direction, later, onset, onset_over_seeds, precedence
+from isoscope.statistics.inference import Estimate
+from isoscope.statistics.onset import Track, change, direction, later, onset, onset_over_seeds, precedence
 
 Where = tuple[str, int, int | None]
 """Stack, layer and head; no head where it is of the whole layer."""

@@ -16,7 +16,7 @@ from isoscope.core.number import Number
 from isoscope.core.table import TABLE_COLUMNS, concat_tables
 from isoscope.statistics.chance import head_threshold
 from isoscope.statistics.common_basis import HeadSums
-from isoscope.statistics.onset import Estimate
+from isoscope.statistics.inference import Estimate
 from isoscope.statistics.rise_and_fall import Levels
 
 DRIFT, SHARPNESS, COSINE = "drift_ratio", "attention_entropy_normalised", "qk_cosine"

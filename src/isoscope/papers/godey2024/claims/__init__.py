@@ -1,1 +1,1 @@
-"""The claims of "Anisotropy Is Inherent to Self-Attention in Transformers", one a file."""
+"""The claims of "Anisotropy Is Inherent to Self-Attention in Transformers": one file per numbered statement."""

@@ -1,1 +1,1 @@
-"""The claims of "The Shape of Learning", one a file."""
+"""The claims of "The Shape of Learning": one file per numbered statement."""
