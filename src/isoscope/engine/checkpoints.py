@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import cached_property
@@ -14,13 +13,13 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.names import expand_home
 from isoscope.core.source import source_modality
 from isoscope.engine.cell_identity import cell_identity
-from isoscope.engine.executor import Engine, Executor
+from isoscope.engine.executor import Engine, Executor, run_now
 from isoscope.engine.ledger import Ledger, stamp_of
 from isoscope.engine.named_sources import Sources
 from isoscope.engine.options import Options
 from isoscope.engine.plan import Costs, PlanEntry, format_plan
-from isoscope.engine.progress import Progress
-from isoscope.engine.scheduler import Job, Scheduler, run_now
+from isoscope.engine.progress import Progress, without_hub_bars
+from isoscope.engine.scheduler import Job, Scheduler
 from isoscope.engine.task import Task
 from isoscope.models.audit import CheckpointRecord, find_faults, tensor_hashes
 from isoscope.models.hub import HubName
@@ -180,7 +179,7 @@ class Sweep:
         self._left = len(left)
         if done:
             self.progress.note(f"{len(done)} of {len(self.jobs)} checkpoints are measured already.")
-        with _without_hub_bars():
+        with without_hub_bars():
             self.scheduler.run(left, "checkpoints", done=done)
 
     def _open_executor(self, task: Task) -> Executor:
@@ -208,18 +207,3 @@ class Sweep:
             cost = costs.estimate(1.0, cells=left) if self.cells and left else None
             entries.append(PlanEntry(f"{suite.name}: {len(jobs):,} checkpoints, {done:,} measured already", len(jobs), left, cost))
         return format_plan(entries, self.engine.processes, remote=self.engine.is_remote)
-
-
-@contextlib.contextmanager
-def _without_hub_bars() -> Iterator[None]:
-    """Hide the hub's own progress bars: the bar of the checkpoints is enough."""
-    from huggingface_hub import utils
-
-    disabled = utils.are_progress_bars_disabled()  # type: ignore[attr-defined]
-    if not disabled:
-        utils.disable_progress_bars()  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        if not disabled:
-            utils.enable_progress_bars()  # type: ignore[attr-defined]

@@ -5,6 +5,7 @@ A cell does not depend on the executor that measured it, and neither does its ke
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from types import TracebackType
@@ -94,13 +95,18 @@ class InProcess:
 
     def submit(self, task: Task) -> Future[list[str]]:
         """Measure a cell now."""
-        future: Future[list[str]] = Future()
-        try:
-            run_task(task, self.progress)
-            future.set_result([])
-        except IsoscopeError as error:  # anything else is a bug of ours, and ends this process with its traceback
-            future.set_exception(error)
-        return future
+        return run_now(lambda: run_task(task, self.progress))
+
+
+def run_now(act: Callable[[], object]) -> Future[list[str]]:
+    """Call `act` here and now, and return a future that has ended."""
+    future: Future[list[str]] = Future()
+    try:
+        act()
+        future.set_result([])
+    except IsoscopeError as error:  # anything else is a bug of ours, and ends this process with its traceback
+        future.set_exception(error)
+    return future
 
 
 class Retrying:

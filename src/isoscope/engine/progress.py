@@ -60,3 +60,18 @@ class Bar:
     def advance(self, amount: float = 1, *, rate: str | None = None) -> None:
         """Move the bar forward by an amount."""
         self._bars.update(self._task, advance=amount, **({} if rate is None else {"rate": rate}))
+
+
+@contextlib.contextmanager
+def without_hub_bars() -> Iterator[None]:
+    """Hide the progress bars of the hub's downloads."""
+    from huggingface_hub import utils
+
+    disabled = utils.are_progress_bars_disabled()  # type: ignore[attr-defined]
+    if not disabled:
+        utils.disable_progress_bars()  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        if not disabled:
+            utils.enable_progress_bars()  # type: ignore[attr-defined]

@@ -6,7 +6,6 @@ import contextlib
 import os
 import tempfile
 import threading
-from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.extras import import_optional
 from isoscope.engine.machine import BASE_MEMORY
 from isoscope.engine.options import Options
+from isoscope.engine.progress import without_hub_bars
 from isoscope.engine.ray_start import first_line, start_ray
 from isoscope.engine.task import LostError, Task, out_of_memory, run_task_in_worker
 from isoscope.engine.workers import WEIGHT_COPIES
@@ -143,7 +143,7 @@ class RayWorkers:
 def _measure_on_node(task: Task) -> tuple[Files, list[str]] | IsoscopeError:
     """Measure a cell on a node; return the bytes of its files and the texts of warnings. A user error is returned, not raised."""
     try:
-        with tempfile.TemporaryDirectory(prefix="isoscope-") as place, _without_hub_bars():
+        with tempfile.TemporaryDirectory(prefix="isoscope-") as place, without_hub_bars():
             warned = run_task_in_worker(replace(task, run=Path(place), reference=_find_on_node(task.reference)))
             folder = Path(place) / "cells" / task.key
             return {path.name: np.fromfile(path, dtype=np.uint8) for path in folder.iterdir()}, warned
@@ -159,15 +159,3 @@ def _find_on_node(reference: ModelReference) -> ModelReference:
     if local.weights != reference.weights:
         raise IsoscopeError(f"{reference.spec} is another model on this node; copy it to every node, or name a revision.")
     return replace(reference, folder=local.folder)
-
-
-@contextlib.contextmanager
-def _without_hub_bars() -> Iterator[None]:
-    """Hide the hub's progress bars, which nobody sees on a node."""
-    before = os.environ.get("HF_HUB_DISABLE_PROGRESS_BARS")
-    os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            os.environ.pop("HF_HUB_DISABLE_PROGRESS_BARS")

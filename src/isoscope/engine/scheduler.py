@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
-from isoscope.engine.executor import Executor
+from isoscope.engine.executor import Executor, run_now
 from isoscope.engine.plan import spoken
 from isoscope.engine.progress import Bar, Progress
 from isoscope.engine.task import Task
@@ -141,17 +141,6 @@ class _Countdown:
         seconds_left = (time.monotonic() - self._started) / self._ended * (self._total - self._ended)
         self._progress.note(f"{job}: {outcome}, {self._ended} of {self._total}, about {spoken(seconds_left)} left")
         self._bar.advance()
-
-
-def run_now(act: Callable[[], object]) -> Future[list[str]]:
-    """Call `act` here and now, and return a future that has ended."""
-    future: Future[list[str]] = Future()
-    try:
-        act()
-        future.set_result([])
-    except IsoscopeError as error:
-        future.set_exception(error)
-    return future
 
 
 def _start_fetch(job: Job) -> Future[None]:

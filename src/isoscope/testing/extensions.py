@@ -61,7 +61,7 @@ def check_claim(claim: Claim, holds: Tables | None = None, fails: Tables | None 
     undecided = verdict.outcome == "undecided" and not verdict.findings and math.isnan(verdict.effect)
     require(undecided, f"{name} is {verdict.outcome!r} on empty tables; undecided, without findings or effect, is expected.")
     require(
-        claim.needs in verdict.sentence, f"{name}: on empty tables the verdict does not say what to measure; it says {verdict.sentence!r}."
+        claim.needs in verdict.sentence, f"{name}: on empty tables the verdict does not say what to measure; it is {verdict.sentence!r}."
     )
     for outcome, tables in (("holds", holds), ("fails", fails)):
         if tables is not None:
