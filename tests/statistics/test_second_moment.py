@@ -173,3 +173,17 @@ def test_float32_products_leave_an_empty_direction_empty(d, rank, n):
     exact = np.linalg.eigvalsh(np.cov(x.T.astype(np.float64)))[::-1]
     assert int((values > 0).sum()) == rank
     np.testing.assert_allclose(values[:rank], exact[:rank], rtol=1e-6, atol=exact[0] * 2.0**-24)
+
+
+@pytest.mark.parametrize("many", [4, 40])
+def test_vectors_that_are_held_merge_alike_however_they_were_batched(many):
+    """Bit for bit: of a cloud without full rank the last digits show in the effective rank."""
+    rng = np.random.default_rng(4)
+    few, others = rng.standard_normal((5, 6)) + 3, rng.standard_normal((many, 6)) + 3
+    together, apart, rest = SecondMoment(6), SecondMoment(6), moment(others)
+    together.update(few)
+    for row in few:
+        apart.update(row[None])
+    expected = together.merge(rest).state()
+    for name, value in apart.merge(rest).state().items():
+        np.testing.assert_array_equal(value, expected[name])

@@ -111,19 +111,23 @@ class SecondMoment:
             self._matrix[at] += np.outer(delta[at], total + n * delta) + np.outer(total[at], delta)
         return total + n * delta
 
+    def _copy_held_to(self, other: SecondMoment) -> None:
+        """Add the vectors that are held to other moments: all at once, so that the result does not depend on how they were batched."""
+        if self.held:
+            other.update(np.concatenate(self.held))
+
     def merge(self, other: SecondMoment) -> SecondMoment:
         """The second moments of both streams; neither is changed."""
         merged = SecondMoment(self.d)
         few, many = sorted((self, other), key=lambda part: part.outer is not None)
         if many.outer is None or many.shift is None:
-            for rows in [*self.held, *other.held]:
-                merged.update(rows)
+            for part in (self, other):
+                part._copy_held_to(merged)
             return merged
         merged.n, merged.shift, merged.total, merged.outer = many.n, many.shift, many.total.copy(), many.outer.copy()
         merged.step = max(self.step, other.step)
         if few.outer is None:
-            for rows in few.held:
-                merged.update(rows)
+            few._copy_held_to(merged)
             return merged
         assert few.shift is not None
         merged.outer += few.outer
