@@ -56,7 +56,7 @@ ON_THE_PAGE = [
         "report.diagnosis:_high_cosine",
         "papers.godey2024.claims.centring_leaves_no_cosine:centring_leaves_no_cosine.decide",
     ],
-    ["drawing:layered", "report.diagnosis:_collapse", "statistics.evidence:of_models"],
+    ["drawing.panels:layer_charts", "report.diagnosis:_collapse", "statistics.evidence:of_models"],
 ]
 """Of parts of a page: the others are made all the same. Those of a list are planted together."""
 REPAIRING = ["repair.directions:Directions.of", "repair.linear:in_blocks"]

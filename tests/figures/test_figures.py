@@ -9,9 +9,12 @@ import pandas as pd
 import pytest
 
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
-from isoscope.drawing import grid, in_layers, labelled, lines, peak_layers, policies, title_by_policy
+from isoscope.drawing.labels import label_lines, line_names
+from isoscope.drawing.panels import arrange_panels
+from isoscope.drawing.policies import list_policies, title_by_policy
+from isoscope.drawing.selection import peak_layers, select_layers
 from isoscope.figures import figures
-from isoscope.figures.spectrum import isotropic, thinned
+from isoscope.figures.spectrum import isotropic_shares, pick_ranks
 from tests.figures.made_table import SIX, THIRTY, made_table
 
 NAMES = ["dimension_share", "drift_and_cosine", "layer_profile", "norms", "policy_difference", "spectrum"]
@@ -40,7 +43,7 @@ def test_a_table_without_layers_draws_nothing(name, tables):
 
 def test_profile_holds_exactly_the_numbers_of_the_table(tables):
     table, series = tables
-    rows = in_layers(table[table["metric"] == "spectral_decay"])
+    rows = select_layers(table[table["metric"] == "spectral_decay"])
     spec = figures["layer_profile"].draw(rows, series).to_dict()
     shown = pd.DataFrame(drawn_rows(spec)).sort_values(["line", "policy", "kind", "layer"])
     truth = rows.sort_values(["model", "policy", "kind", "layer"])
@@ -78,27 +81,27 @@ def test_no_chart_holds_what_json_cannot_say(tables):
 
 def test_two_stacks_are_two_lines_and_one_stack_needs_no_name():
     two, series = made_table(stacks=("encoder", "decoder"), twin=False)
-    assert lines(labelled(two, series)[0]) == [f"{SIX} · encoder", f"{SIX} · decoder", f"{THIRTY} · encoder", f"{THIRTY} · decoder"]
+    assert line_names(label_lines(two, series)[0]) == [f"{SIX} · encoder", f"{SIX} · decoder", f"{THIRTY} · encoder", f"{THIRTY} · decoder"]
     one, series = made_table(twin=False)
-    assert lines(labelled(one, series)[0]) == [SIX, THIRTY]
+    assert line_names(label_lines(one, series)[0]) == [SIX, THIRTY]
 
 
 def test_checkpoints_of_one_model_are_told_apart(tables):
     table, series = tables
     six = table[table["model"] == SIX]
     both = pd.concat([six.assign(revision="a", step=1), six.assign(revision="b", step=2)])
-    assert lines(labelled(both, series.iloc[:0])[0]) == [f"{SIX}@a · step 1", f"{SIX}@b · step 2"]
+    assert line_names(label_lines(both, series.iloc[:0])[0]) == [f"{SIX}@a · step 1", f"{SIX}@b · step 2"]
 
 
 def test_policies_come_in_their_standard_order(tables):
     table, _ = tables
     shuffled = pd.concat([table[table["policy"] == name] for name in ("body", "all", "no-special")])
-    assert policies(pd.concat([shuffled.head(1).assign(policy="sink"), shuffled])) == ["all", "no-special", "body", "sink"]
+    assert list_policies(pd.concat([shuffled.head(1).assign(policy="sink"), shuffled])) == ["all", "no-special", "body", "sink"]
 
 
 def test_peak_is_the_layer_with_the_greatest_cosine_between_items(tables):
     table, series = tables
-    peaks = peak_layers(labelled(table, series)[0]).set_index(["line", "policy"])["layer"]
+    peaks = peak_layers(label_lines(table, series)[0]).set_index(["line", "policy"])["layer"]
     own = table[(table["model"] == SIX) & (table["metric"] == "between_cosine") & (table["kind"] == "hidden") & (table["policy"] == "body")]
     assert peaks[SIX, "body"] == own.loc[own["value"].idxmax(), "layer"] == 6
 
@@ -129,18 +132,18 @@ def test_spectrum_without_top_share_sums_the_curve(tables):
 
 
 def test_thinning_keeps_the_first_ranks_and_the_last():
-    kept = thinned(120)
+    kept = pick_ranks(120)
     assert kept[:10] == list(range(10))
     assert kept[-1] == 119
     assert len(kept) <= 42
-    assert thinned(5) == [0, 1, 2, 3, 4]
+    assert pick_ranks(5) == [0, 1, 2, 3, 4]
 
 
 def test_isotropic_spectrum_agrees_with_a_simulation():
     n, d = 600, 60
     points = np.random.default_rng(0).normal(size=(n, d))
     values = np.linalg.eigvalsh(points.T @ points)[::-1]
-    np.testing.assert_allclose(isotropic(n, d), values / values.sum(), rtol=0.1)
+    np.testing.assert_allclose(isotropic_shares(n, d), values / values.sum(), rtol=0.1)
 
 
 def test_norm_bins_of_no_width_are_still_seen(tables):
@@ -173,4 +176,4 @@ def test_titles_are_quoted_not_evaluated():
 def test_the_first_policy_is_the_one_printed(tables):
     spec = figures["drift_and_cosine"].draw(*tables).to_dict()
     assert spec["params"] == [{"name": "policy", "value": "all"}]
-    assert grid([], tables[0]) is None
+    assert arrange_panels([], tables[0]) is None

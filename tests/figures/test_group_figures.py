@@ -11,9 +11,10 @@ import pandas as pd
 import pytest
 
 from isoscope.core.group import GROUPS, grouped, in_a_row
-from isoscope.core.published import CURVES, published
+from isoscope.core.published import CURVES, published_curves
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
-from isoscope.drawing import INK, PALETTE, model_curves, with_curves
+from isoscope.drawing.colours import INK, PALETTE
+from isoscope.drawing.legends import add_curves, model_curves
 from isoscope.figures import figures
 from isoscope.report.charts import legend_of, panels
 from isoscope.statistics.association import associations
@@ -117,13 +118,13 @@ def test_published_curves_stand_beside_a_model_of_that_name(zoo, drawn):
 
 @pytest.mark.parametrize("name", ["gpt2", "openai-community/gpt2", "GPT2", "openai-community--gpt2", "org/gpt2@main"])
 def test_names_of_one_model(name):
-    assert [curve.read for curve in published(name)] == ["code", "fig"]
+    assert [curve.origin for curve in published_curves(name)] == ["code", "fig"]
 
 
 def test_published_values_are_cosines_and_say_how_they_were_read():
     for curve in CURVES:
         assert all(0 < value < 1 for value in curve.values)
-        assert curve.read in ("code", "fig")
+        assert curve.origin in ("code", "fig")
         assert len(curve.values) in (1, 13)
 
 
@@ -141,7 +142,7 @@ def test_the_legend_tells_an_untrained_twin_a_published_curve_and_a_level(drawn)
 def test_models_of_a_figure_differ_in_colour_as_long_as_there_are_colours(zoo):
     one = zoo[zoo["model"] == "gpt2"]
     many = pd.concat([one.assign(model=f"model {i}", stack=stack) for i in range(9) for stack in ("encoder", "decoder")])
-    tones = [curve.tone for curve in model_curves(with_curves(many))]
+    tones = [curve.tone for curve in model_curves(add_curves(many))]
     assert len(tones) == len(set(tones)) == 9
     assert INK not in tones
     assert set(tones) <= set(PALETTE)
@@ -150,10 +151,10 @@ def test_models_of_a_figure_differ_in_colour_as_long_as_there_are_colours(zoo):
 def test_convolution_has_both_readings_and_the_sites_around_norm_and_activation(zoo, drawn):
     spec = drawn("convolutional_models")
     assert titles_of(spec) == [
-        "one vector a position, by layer",
-        "one vector a position, by relative depth",
-        "one vector an image, by layer",
-        "one vector an image, by relative depth",
+        "one vector per position, by layer",
+        "one vector per position, by relative depth",
+        "one vector per image, by layer",
+        "one vector per image, by relative depth",
         "before the last norm, by layer",
         "after the last norm, by layer",
         "before the last activation, by layer",

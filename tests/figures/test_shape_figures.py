@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
-from isoscope.drawing.depth_profile import ROLES, by_depth, role_curves
-from isoscope.drawing.layer_curves import MOST
+from isoscope.drawing.depth_profile import ROLES, add_depth, role_curves
 from isoscope.figures import figures
+from isoscope.figures.dimension import LAYERS
 from isoscope.figures.local_isotropy import CONTROL, LOCAL, WHOLE
 from isoscope.report.charts import legend_of
 from isoscope.report.files import rendered
@@ -78,7 +78,7 @@ def test_a_panel_a_metric_with_the_numbers_of_the_table(name, metrics, both):
 
 
 def test_colours_say_what_a_model_is_and_dashes_which(both):
-    curves = role_curves(by_depth(both[0]))
+    curves = role_curves(add_depth(both[0]))
     assert list(curves) == ["org/encoder", "org/decoder", "org/other-decoder", "org/net"]
     assert curves["org/encoder"].name == "org/encoder · encoder"
     assert curves["org/decoder"].tone == curves["org/other-decoder"].tone == ROLES["decoder"] != curves["org/encoder"].tone
@@ -106,7 +106,7 @@ def test_series_are_drawn_a_line_a_layer(name, of, both):
     for panel, (model, (_, layers)) in zip(spec["concat"], MODELS.items(), strict=True):
         shown = pd.DataFrame(spec["datasets"][panel["data"]["name"]])
         drawn = sorted(shown["layer"].unique())
-        assert (drawn[0], drawn[-1], len(drawn)) == (0, layers, min(layers + 1, MOST))
+        assert (drawn[0], drawn[-1], len(drawn)) == (0, layers, min(layers + 1, LAYERS))
         own = series[series["model"].eq(model) & series["name"].eq(of) & series["kind"].eq("hidden") & series["layer"].isin(drawn)]
         np.testing.assert_allclose(np.sort(shown["y"]), np.sort(own["y"].to_numpy(float)), rtol=1e-4)
         assert panel["layer"][0]["encoding"]["x"]["scale"]["type"] == "log"

@@ -10,14 +10,15 @@ import pytest
 
 from isoscope.core.group import checkpoints, first_seed, one_checkpoint, suites
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
-from isoscope.drawing.training import evenly, ticks
+from isoscope.drawing.axes import step_ticks
+from isoscope.drawing.selection import pick_evenly
 from isoscope.figures import figures
 from isoscope.report.files import rendered
-from isoscope.report.training import ORDER
 from isoscope.statistics.chance import head_threshold
 from tests.figures.made_suite import HEADS, LAYERS, OPPOSITE, SAME, STEPS, SUITES, D, made_suite, vectors
 from tests.figures.made_table import made_table
 
+OVER_STEPS = [figure.name for figure in figures if figure.over_steps]
 Tables = tuple[pd.DataFrame, pd.DataFrame]
 
 
@@ -33,7 +34,7 @@ def one(both) -> Tables:
 
 @pytest.fixture(scope="module")
 def specs(one) -> dict[str, dict]:
-    return {name: figures[name].draw(*one).to_dict() for name in ORDER}
+    return {name: figures[name].draw(*one).to_dict() for name in OVER_STEPS}
 
 
 @pytest.fixture(scope="module")
@@ -54,11 +55,13 @@ def rows_of(spec: dict, panel: dict, *columns: str) -> pd.DataFrame:
     return next(frame for frame in found if set(columns) <= set(frame))
 
 
-def test_every_figure_over_steps_is_in_the_order_of_the_page():
-    assert sorted(ORDER) == [name for name in figures.names() if name.startswith("training_")]
+def test_the_figures_over_steps_are_those_of_trainings():
+    assert [name for name in figures.names() if name.startswith("training_")] == OVER_STEPS
+    orders = [figures[name].order for name in OVER_STEPS]
+    assert sorted(orders) == list(range(1, len(orders) + 1)), "each has its own place in the section of a training"
 
 
-@pytest.mark.parametrize("name", ORDER)
+@pytest.mark.parametrize("name", OVER_STEPS)
 def test_without_a_suite_nothing_is_drawn(name, no_suites):
     assert [figures[name].draw(*tables) for tables in no_suites] == [None] * 3
     assert figures[name].caption.endswith(".")
@@ -137,7 +140,7 @@ def test_the_range_over_seeds_is_a_band_only_where_every_step_has_one(specs):
 )
 def test_clouds_show_two_heads_at_four_steps_on_common_axes(name, basis, specs, one):
     spec = specs[name]
-    steps = evenly(STEPS, 4)
+    steps = pick_evenly(STEPS, 4)
     heads = [f"same direction: layer {SAME[0]}, head {SAME[1]}", f"opposite directions: layer {OPPOSITE[0]}, head {OPPOSITE[1]}"]
     assert [panel["title"] for panel in panels(spec)] == [[head, f"step {step}"] for head in heads for step in steps]
     series = one[1]
@@ -225,10 +228,10 @@ def test_what_was_derived_is_drawn_whichever_tokens_are_chosen(specs):
 
 
 def test_step_0_is_on_the_axis():
-    assert ticks(STEPS)[0] == 0
-    assert ticks(STEPS)[-1] == STEPS[-1]
-    assert ticks([0]) == [0]
-    assert ticks([500]) == [500]
+    assert step_ticks(STEPS)[0] == 0
+    assert step_ticks(STEPS)[-1] == STEPS[-1]
+    assert step_ticks([0]) == [0]
+    assert step_ticks([500]) == [500]
 
 
 def test_one_checkpoint_is_the_last_of_the_first_seed_beside_step_0(both):
