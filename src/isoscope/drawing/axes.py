@@ -9,28 +9,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from isoscope.drawing import lazy_altair as alt
+
 STEP_TICKS = 7
 """About this many steps have a label."""
 
 
 def layer_axis(field: str = "layer") -> Any:
     """The layers from left to right; labels are whole numbers, however few layers there are."""
-    import altair as alt
-
     return alt.X(f"{field}:Q", title="layer", axis=alt.Axis(format="d", tickMinStep=1), scale=alt.Scale(nice=False, padding=8))
 
 
 def depth_axis() -> Any:
     """The depth relative to the whole network, from 0 to 1."""
-    import altair as alt
-
     return alt.X("depth:Q", title="relative depth", scale=alt.Scale(domain=[0, 1], nice=False, padding=8))
 
 
 def step_axis(steps: Iterable[int], field: str = "step", title: str = "training step") -> dict[str, Any]:
     """Field, title, scale and axis of training steps."""
-    import altair as alt
-
     known = [int(step) for step in steps]
     # Steps are spaced by powers and begin at 0, which a logarithmic axis cannot show. A symlog axis is linear up to the first step after 0
     # (its constant) and logarithmic beyond.

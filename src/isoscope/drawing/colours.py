@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from isoscope.drawing import lazy_altair as alt
 from isoscope.drawing.selection import pick_evenly
 
 BLUE, ORANGE, GREEN, PINK, OCHRE = "#4c78a8", "#e4762b", "#3f9d63", "#c2559b", "#b8912b"
@@ -23,16 +24,12 @@ def cycle_palette(count: int) -> list[str]:
 
 def line_colour(names: list[str], *, legend: bool = True) -> Any:
     """One colour per line, the same in every chart drawn from one table."""
-    import altair as alt
-
     key = alt.Legend(orient="top", columns=3, labelLimit=300, title=None, symbolType="stroke", symbolOpacity=1) if legend else None
     return alt.Color("line:N", scale=alt.Scale(domain=names, range=cycle_palette(len(names))), legend=key)
 
 
 def layer_colour(layers: Iterable[int]) -> Any:
     """Colour by layer, from the first to the last, with a legend that names at most seven of them."""
-    import altair as alt
-
     known = sorted({int(layer) for layer in layers}) or [0]
     legend = alt.Legend(title="layer", orient="right", values=pick_evenly(known, 7), format="d", symbolOpacity=1)
     # A domain of one number has no gradient, so a single layer gets one that is a layer wide.

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.group import UNTRAINED, block_layers
+from isoscope.drawing import lazy_altair as alt
 from isoscope.drawing.axes import depth_axis
 from isoscope.drawing.colours import BLUE, INK, ORANGE
 from isoscope.drawing.different_n import split_by_n
@@ -65,8 +66,6 @@ def role_curves(rows: pd.DataFrame) -> dict[str, Curve]:
 
 def _depth_panel(rows: pd.DataFrame, curves: list[Curve], title: Any, y_title: str, *, null: bool) -> Any:
     """Bands, lines and points of the hidden layers, a diamond for the state after the final norm, and the null as a thin line."""
-    import altair as alt
-
     scales = curve_encodings(curves)
     tone = {"color": scales["color"]}
     rows = round_columns(rows.sort_values(["curve", "layer"], kind="stable"), "value", "low", "high", "null", "depth")

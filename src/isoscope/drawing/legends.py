@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.group import UNTRAINED
+from isoscope.drawing import lazy_altair as alt
 from isoscope.drawing.colours import INK, PALETTE, cycle_palette
 from isoscope.drawing.labels import label_lines, line_names
 
@@ -47,8 +48,6 @@ def model_curves(rows: pd.DataFrame) -> list[Curve]:
 
 def curve_encodings(curves: list[Curve], *, dashed: bool = True) -> dict[str, Any]:
     """The encodings that give each curve its colour and dash, with one legend for both."""
-    import altair as alt
-
     names = [curve.name for curve in curves]
     key = alt.Legend(orient="top", columns=2, labelLimit=370, title=None, symbolType="stroke", symbolOpacity=1, symbolSize=300)
     tone = alt.Color("curve:N", scale=alt.Scale(domain=names, range=[curve.tone for curve in curves]), legend=key)

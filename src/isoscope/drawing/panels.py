@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from isoscope.drawing import lazy_altair as alt
 from isoscope.drawing.policies import list_policies
 
 PANEL = 380, 220
@@ -18,8 +19,6 @@ PANEL = 380, 220
 
 def layer_charts(*charts: Any, **properties: Any) -> Any:
     """Charts drawn over each other, with the data and the title that they share."""
-    import altair as alt
-
     return _build_chart(alt.LayerChart, layer=list(charts), **properties)
 
 
@@ -28,8 +27,6 @@ def arrange_panels(panels: list[Any], table: pd.DataFrame, *, columns: int = 2, 
 
     `own_colours`: each panel has its own colour scale, and so its own legend.
     """
-    import altair as alt
-
     if not panels:
         return None
     for panel in panels:

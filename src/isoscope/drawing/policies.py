@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.slice import POLICIES
+from isoscope.drawing import lazy_altair as alt
 
 POLICY_IS_CHOSEN = "datum.policy == policy"
 """Filters the rows of the token policy that the reader chose."""
@@ -28,7 +29,5 @@ def policy_filter(rows: pd.DataFrame) -> str:
 
 def title_by_policy(titles: Mapping[str, list[str]]) -> Any:
     """A title that follows the chosen policy."""
-    import altair as alt
-
     # Titles hold names of models, which anyone can choose: quoted as JSON, nothing in them is read as a Vega expression.
     return alt.TitleParams(text=alt.ExprRef(f"{json.dumps(dict(titles))}[policy] || ''"))

@@ -9,6 +9,7 @@ import pandas as pd
 
 from isoscope.core.bounded import parsed_object
 from isoscope.core.group import first_seed, suites
+from isoscope.drawing import lazy_altair as alt
 from isoscope.drawing.axes import step_axis
 from isoscope.drawing.colours import INK
 from isoscope.drawing.different_n import Title
@@ -81,8 +82,6 @@ def step_panel(
         dashed: a second column of numbers, drawn dashed in the colours of the lines.
         domain: the ends of the vertical axis.
     """
-    import altair as alt
-
     numbers = ["value", *([dashed] if dashed else [])]
     rows = rows.assign(look="strong") if "look" not in rows else rows
     rows = round_columns(rows.sort_values([by, "step"], kind="stable"), *numbers)
@@ -110,8 +109,6 @@ def step_panel(
 
 def _chance_band(levels: pd.DataFrame, x: Any, vertical: dict[str, Any]) -> list[Any]:
     """The values that chance stays within, as a grey band with dotted edges."""
-    import altair as alt
-
     levels = round_columns(levels.sort_values("step"), "low", "high")
     base = (
         alt.Chart({"values": json_records(levels, ["step", "policy", "low", "high"])}).transform_filter(policy_filter(levels)).encode(x=x)
@@ -123,8 +120,6 @@ def _chance_band(levels: pd.DataFrame, x: Any, vertical: dict[str, Any]) -> list
 
 def _seed_band(seeds: pd.DataFrame, by: str, x: Any, vertical: dict[str, Any], tone: dict[str, Any], *, every_step: bool) -> Any:
     """The range over seeds: a band if every step has several seeds, else one bar at each step that has."""
-    import altair as alt
-
     seeds = round_columns(seeds.sort_values([by, "step"]), "least", "greatest")
     base = alt.Chart({"values": json_records(seeds, [by, "step", "policy", "least", "greatest"])}).transform_filter(policy_filter(seeds))
     mark = base.mark_area(opacity=0.18) if every_step else base.mark_rule(opacity=0.5, strokeWidth=3)

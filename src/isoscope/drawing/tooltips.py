@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.number import THIS_N
+from isoscope.drawing import lazy_altair as alt
 
 INTERVAL = "isValid(datum.low) ? format(datum.low, '.4g') + ' to ' + format(datum.high, '.4g') : 'none'"
 """The expression for a row's 95 % interval in words, which the reader's browser evaluates."""
@@ -16,8 +17,6 @@ FORMATS = {"n:Q": ",", "d:Q": ",", "step:Q": ","}
 
 def tooltips(*fields: str, **titles: str) -> list[Any]:
     """Tooltips of fields, each given as `"value:Q .4g"`: name, type and number format. `titles` gives other titles by name."""
-    import altair as alt
-
     made = []
     for field in fields:
         shorthand, _, number_format = field.partition(" ")

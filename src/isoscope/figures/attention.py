@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.figure import figure
+from isoscope.drawing import lazy_altair as alt
 from isoscope.drawing.axes import layer_axis
 from isoscope.drawing.colours import INK, line_colour
 from isoscope.drawing.different_n import Title, split_by_n
@@ -58,8 +59,6 @@ def _head_rows(table: pd.DataFrame) -> pd.DataFrame:
 
 def _map_panel(rows: pd.DataFrame, title: list[str], scheme: str) -> Any:
     """One metric of one line, one tile per head."""
-    import altair as alt
-
     layers = sorted(int(layer) for layer in rows["layer"].unique())
     tiles = alt.Chart({"values": json_records(rows, ["layer", "head", "policy", "value", "low", "high", "null", "n"])}).mark_rect()
     tiles = tiles.encode(
@@ -94,8 +93,6 @@ def query_key_alignment(table: pd.DataFrame, series: pd.DataFrame) -> Any:
 
 def _points_panel(rows: pd.DataFrame, metric: str, title: Title, names: list[str]) -> Any:
     """One metric over the layers."""
-    import altair as alt
-
     y = alt.Y("value:Q", title=None, scale=alt.Scale(domain=[-1, 1] if metric == "qk_cosine" else [0, 1]))
     shape = alt.Shape("kind:N", scale=alt.Scale(domain=list(KINDS), range=["circle", "diamond"]), legend=None)
     tooltip = tooltips("line:N", "kind:N", "layer:Q", "head:O", "value:Q .4g", "interval:N")

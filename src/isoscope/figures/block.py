@@ -10,6 +10,7 @@ import pandas as pd
 
 from isoscope.core.block import HISTOGRAM, TRAINED
 from isoscope.core.figure import Draw, Figure, figure
+from isoscope.drawing import lazy_altair as alt
 from isoscope.drawing.axes import decade_ticks
 from isoscope.drawing.colours import BLUE, GREEN, INK, OCHRE, ORANGE, PINK, TEAL, VIOLET, cycle_palette
 from isoscope.drawing.labels import label_lines
@@ -118,16 +119,12 @@ def block_norm(table: pd.DataFrame, series: pd.DataFrame) -> Any:
 
 def _trained_norms(norms: pd.Series) -> Any:
     """The range of the norms of a trained model, in grey."""
-    import altair as alt
-
     ends = {"low": float(norms.min()), "high": float(norms.max())}
     return alt.Chart({"values": [ends]}).mark_rect(color=INK, opacity=0.15).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
 
 
 def _fixed_point_marks(norm: float, largest: float) -> list[Any]:
     """A rule at N*, and its value on the side that has room."""
-    import altair as alt
-
     rule = alt.Chart({"values": [{"x": round(norm, 3), "text": f"N* = {norm:.2f}"}]}).encode(x=alt.X("x:Q"))
     side = {"align": "right", "dx": -4} if norm > largest / 3 else {"align": "left", "dx": 4}
     text = rule.mark_text(color=INK, dy=-4, baseline="bottom", **side).encode(y=alt.value(210), text=alt.Text("text:N"))
@@ -163,8 +160,6 @@ def block_scores(table: pd.DataFrame, series: pd.DataFrame) -> Any:
 
 
 def _histogram(bins: pd.DataFrame, means: pd.DataFrame, curves: list[Curve], title: str) -> Any:
-    import altair as alt
-
     scales = curve_encodings(curves)
     x = alt.X("x:Q", title="score", axis=alt.Axis(format="~r", tickCount=5))
     area = alt.Chart({"values": json_records(round_columns(bins, "x", "y"), ["curve", "x", "y"])})
@@ -259,8 +254,6 @@ def bias_panel(points: pd.DataFrame, curves: list[Curve], *, title: str, y: str,
 
     `log`: the axis of values is logarithmic. `small_norms`: the axis of norms gives more room to small norms.
     """
-    import altair as alt
-
     scales = curve_encodings(curves)
     norms, ticks = alt.Scale(nice=False, zero=True), alt.Undefined
     if small_norms:

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.figure import figure
+from isoscope.drawing import lazy_altair as alt
 from isoscope.drawing.colours import layer_colour, line_colour
 from isoscope.drawing.depth_profile import draw_depth_profiles
 from isoscope.drawing.labels import label_lines, line_names
@@ -77,8 +78,6 @@ def draw_layer_curves(table: pd.DataFrame, series: pd.DataFrame, name: str, *, x
 
 
 def _curves_panel(line: str, rows: pd.DataFrame, x_title: str, y_title: str, spread: str) -> Any:
-    import altair as alt
-
     rows = round_columns(rows.assign(low=rows["y"] - rows["weight"], high=rows["y"] + rows["weight"]), "low", "high", "y")
     rows = rows.sort_values(["layer", "x"], kind="stable")
     axis = alt.Axis(format=",d", values=_distant_ticks(rows["x"]))
@@ -124,8 +123,6 @@ def dimension_share(table: pd.DataFrame, series: pd.DataFrame) -> Any:
 
 def _shares_panel(name: str, rows: pd.DataFrame, names: list[str]) -> Any:
     """The bars of one model."""
-    import altair as alt
-
     rows = rows.assign(dimension=rows["x"].astype(int).astype(str))
     bars = alt.Chart({"values": json_records(rows, ["line", "policy", "layer", "dimension", "y"])}).transform_filter(POLICY_IS_CHOSEN)
     bars = bars.mark_bar().encode(

@@ -9,6 +9,7 @@ import pandas as pd
 
 from isoscope.core.figure import Figure, figure
 from isoscope.core.group import GROUPS
+from isoscope.drawing import lazy_altair as alt
 from isoscope.drawing.colours import BLUE, INK, ORANGE, RED, line_colour
 from isoscope.drawing.different_n import COSINES, Title, choose_cosine, split_by_n
 from isoscope.drawing.labels import label_lines, line_names
@@ -57,8 +58,6 @@ def pair_metrics(rows: pd.DataFrame, cosine: str) -> pd.DataFrame:
 
 def _path_panel(rows: pd.DataFrame, cosine: str, title: Title, names: list[str]) -> Any:
     """The paths of lines that may be compared."""
-    import altair as alt
-
     ends = rows[rows["kind"] == "hidden"].groupby(["line", "policy"], sort=False)["layer"].agg(["min", "max"])
     keyed = rows.merge(ends, left_on=["line", "policy"], right_index=True, how="left")
     is_end = keyed["kind"].eq("hidden") & (keyed["layer"].eq(keyed["min"]) | keyed["layer"].eq(keyed["max"]))
@@ -129,8 +128,6 @@ def draw_p_values(table: pd.DataFrame, statistic: str) -> Any:
 
 def _p_value_panel(marks: pd.DataFrame, rows: list[str], statistic: str, predictor: str) -> Any:
     """The p-values of one predictor, one row per model below its group's title; hollow if there is no verdict."""
-    import altair as alt
-
     titles = [title for title in GROUPS.values() if title in rows]
     bold = alt.condition(f"indexof({json.dumps(titles)}, datum.value) >= 0", alt.value("bold"), alt.value("normal"))
     y = alt.Y("row:N", title=None, scale=alt.Scale(domain=rows), axis=alt.Axis(labelLimit=170, labelFontWeight=bold, grid=True))

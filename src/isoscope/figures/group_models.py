@@ -14,6 +14,7 @@ import pandas as pd
 from isoscope.core.figure import Figure, figure
 from isoscope.core.group import GROUPS, UNTRAINED, grouped, in_a_row
 from isoscope.core.published import published_curves
+from isoscope.drawing import lazy_altair as alt
 from isoscope.drawing.axes import depth_axis, layer_axis
 from isoscope.drawing.colours import INK
 from isoscope.drawing.different_n import COSINES, choose_cosine, split_by_n
@@ -120,8 +121,6 @@ def _group_panel(
     rows: pd.DataFrame, published: pd.DataFrame, field: str, curves: list[Curve], levels: Mapping[Curve, float], title: Any, y_title: str
 ) -> Any:
     """One panel: levels, bands, models, the seams between stacks, published curves. `field` is `place` or `depth`."""
-    import altair as alt
-
     scales = curve_encodings(curves)
     tone = {"color": scales["color"]}
     x = layer_axis(field) if field == "place" else depth_axis()
@@ -165,8 +164,6 @@ def _group_panel(
 
 def _stack_seams(rows: pd.DataFrame, field: str) -> Any:
     """A rule where a model's second stack begins, halfway between the last layer of the first stack and the first of the second."""
-    import altair as alt
-
     first = rows[rows["seam"] > 0].drop_duplicates(["curve", "stack"])
     step = first["depth"] / first["place"] if field == "depth" else 1.0
     marks = first.assign(**{field: round_digits((first["seam"] - 0.5) * step)})

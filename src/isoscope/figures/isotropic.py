@@ -9,6 +9,7 @@ import pandas as pd
 
 from isoscope.core.figure import figure
 from isoscope.core.group import GROUPS, grouped
+from isoscope.drawing import lazy_altair as alt
 from isoscope.drawing.colours import INK, PALETTE
 from isoscope.drawing.different_n import COSINES, Title, choose_cosine, split_by_n
 from isoscope.drawing.legends import AVERAGE, PAIR, Curve, add_curves, curve_encodings, model_curves
@@ -33,8 +34,6 @@ SHAPES = ["circle", "square", "triangle-up", "diamond", "cross"]
 )
 def cosine_density(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     """Figure 17: one curve per dimension, from the smallest d to the largest."""
-    import altair as alt
-
     rows = series[series["name"].eq("cosine_density").fillna(False).astype(bool)]
     if rows.empty:
         return None
@@ -94,8 +93,6 @@ def isotropic_level(table: pd.DataFrame, series: pd.DataFrame) -> Any:
 
 def _level_panel(rows: pd.DataFrame, models: list[Curve], dimensions: list[int], y_title: str, title: Title) -> Any:
     """The models that may be compared, and the level of one pair over their dimensions and these."""
-    import altair as alt
-
     points = rows.groupby(["curve", "group", "policy", "d"], sort=False)["value"].agg(["mean", "count"]).reset_index()
     points = points.assign(value=points["mean"], group=points["group"].map(GROUPS), pair=[one_pair(int(d)) for d in points["d"]])
     points = round_columns(points, "value")

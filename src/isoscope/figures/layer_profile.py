@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core.figure import figure
+from isoscope.drawing import lazy_altair as alt
 from isoscope.drawing.axes import layer_axis
 from isoscope.drawing.colours import line_colour
 from isoscope.drawing.different_n import Title, split_by_n
@@ -70,8 +71,6 @@ def _metric_panel(rows: pd.DataFrame, second_null: pd.DataFrame, title: Title, n
 
 def _profile_marks(tone: Any, *, nulls: list[str], band: bool, stacks: int, flat: bool) -> list[Any]:
     """Band, nulls, line and points of the hidden layers; diamond and whisker of the final state."""
-    import altair as alt
-
     base = alt.Chart().encode(x=layer_axis(), color=tone)
     hidden, final = (base.transform_filter(f"datum.kind == '{kind}'") for kind in ("hidden", "final"))
     # A scale around one number would have no height, so a flat line is drawn above 0.

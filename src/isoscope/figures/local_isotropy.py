@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.figure import figure
+from isoscope.drawing import lazy_altair as alt
 from isoscope.drawing.axes import layer_axis
 from isoscope.drawing.colours import GREEN, INK, PINK
 from isoscope.drawing.labels import label_lines, line_names
@@ -54,8 +55,6 @@ def share_curves(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _shares_panel(name: str, rows: pd.DataFrame) -> Any:
     """Global, local and control by layer."""
-    import altair as alt
-
     y_title = "share of the strongest direction"
     legend = alt.Legend(orient="top", columns=1, labelLimit=370, title=None, symbolType="stroke", symbolOpacity=1, symbolSize=300)
     tone = alt.Color("cloud:N", scale=alt.Scale(domain=list(TONES), range=list(TONES.values())), legend=legend)
@@ -75,8 +74,6 @@ def _shares_panel(name: str, rows: pd.DataFrame) -> Any:
 
 def _excess_panel(name: str, rows: pd.DataFrame) -> Any:
     """The local share minus that of the control, with its interval."""
-    import altair as alt
-
     y_title, tone = "local share minus the Gaussian’s", TONES[LOCAL]
     rows = round_columns(rows.sort_values("layer", kind="stable"), "value", "low", "high")
     y = alt.Y("value:Q", title=y_title, scale=alt.Scale(zero=True))

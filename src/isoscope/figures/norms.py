@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.figure import figure
+from isoscope.drawing import lazy_altair as alt
 from isoscope.drawing.axes import decade_ticks, layer_axis
 from isoscope.drawing.colours import ORANGE
 from isoscope.drawing.labels import label_lines, line_names
@@ -40,8 +41,6 @@ def norms(table: pd.DataFrame, series: pd.DataFrame) -> Any:
 
 def _norms_panel(name: str, bins: pd.DataFrame, means: pd.DataFrame) -> Any:
     """The heat map of one model."""
-    import altair as alt
-
     # After a norm all points may share one bin of no width, which would be invisible.
     width = bins["weight"].fillna(0.0).clip(lower=bins["x"] * 0.03)
     # A bin that reaches down to zero has no lower end on a logarithmic axis: it is cut at half its centre.

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.figure import figure
+from isoscope.drawing import lazy_altair as alt
 from isoscope.drawing.axes import layer_axis
 from isoscope.drawing.colours import cycle_palette
 from isoscope.drawing.different_n import Title, split_by_n
@@ -49,8 +50,6 @@ def policy_difference(table: pd.DataFrame, series: pd.DataFrame) -> Any:
 
 def _policy_panel(rows: pd.DataFrame, title: Title, policies: list[str]) -> Any:
     """One metric of one model under the policies that may be compared."""
-    import altair as alt
-
     legend = alt.Legend(orient="top", title=None, symbolType="stroke", symbolOpacity=1)
     dash = alt.StrokeDash("policy:N", scale=alt.Scale(domain=policies, range=[[1, 0], [6, 2], [2, 2], [8, 2, 2, 2]]), legend=legend)
     tone = alt.Color("policy:N", scale=alt.Scale(domain=policies, range=cycle_palette(len(policies))), legend=legend)

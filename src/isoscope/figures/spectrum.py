@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core.figure import figure
+from isoscope.drawing import lazy_altair as alt
 from isoscope.drawing.axes import decade_ticks
 from isoscope.drawing.colours import GREEN, INK, layer_colour
 from isoscope.drawing.labels import label_lines, line_names
@@ -71,8 +72,6 @@ def pick_ranks(length: int) -> list[int]:
 
 def _spectrum_panel(name: str, rows: pd.DataFrame, table: pd.DataFrame) -> Any:
     """The layers of one model, and the isotropic reference under each policy."""
-    import altair as alt
-
     x = alt.X("x:Q", title="rank", scale=alt.Scale(type="log", nice=False), axis=alt.Axis(format="~s", values=decade_ticks(rows["x"])))
     axis = alt.Axis(format="~g", values=decade_ticks(rows["share"]))
     y = alt.Y("share:Q", title="share of variance", scale=alt.Scale(type="log"), axis=axis)

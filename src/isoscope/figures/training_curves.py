@@ -9,6 +9,7 @@ import pandas as pd
 
 from isoscope.core.figure import figure
 from isoscope.core.group import first_seed
+from isoscope.drawing import lazy_altair as alt
 from isoscope.drawing.colours import PALETTE, cycle_palette, layer_colour
 from isoscope.drawing.different_n import split_by_n
 from isoscope.drawing.legends import Curve, curve_encodings
@@ -132,8 +133,6 @@ def training_dimension(table: pd.DataFrame, series: pd.DataFrame) -> Any:
 
 def _deciding_panels(table: pd.DataFrame, series: pd.DataFrame) -> list[Any]:
     """The mean over the blocks of each stack, on the half of the documents that decides."""
-    import altair as alt
-
     rows = series[series["name"].isin(list(CLOUDS)) & series["layer"].isna() & series["y"].notna()]
     rows = add_seed_look(select_checkpoints(rows.rename(columns={"y": "value"})))
     rows = rows.assign(cloud=rows["name"].map(CLOUDS))
@@ -201,8 +200,6 @@ def draw_heads(
 
 def _head_colours(rows: pd.DataFrame) -> dict[str, Any]:
     """One colour per head, without a legend: the tooltip names the head."""
-    import altair as alt
-
     heads = sorted(int(head) for head in rows["head"].unique())
     return {"color": alt.Color("head:N", scale=alt.Scale(domain=heads, range=cycle_palette(len(heads))), legend=None)}
 

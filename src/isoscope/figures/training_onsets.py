@@ -8,6 +8,7 @@ import pandas as pd
 
 from isoscope.core.figure import figure
 from isoscope.core.group import first_seed
+from isoscope.drawing import lazy_altair as alt
 from isoscope.drawing.axes import step_axis, step_ticks
 from isoscope.drawing.colours import INK, layer_colour
 from isoscope.drawing.different_n import split_by_n
@@ -58,8 +59,6 @@ def training_onsets(table: pd.DataFrame, series: pd.DataFrame) -> Any:
 
 def _onset_panel(heads: pd.DataFrame, title: list[str], measured: list[int]) -> Any:
     """One suite and kind: heads with the same layer and onsets are one point. The axes span the steps that were measured."""
-    import altair as alt
-
     numbers = [f"{end}_{event}" for event in ("drift", "sharp") for end in ("value", "low", "high")]
     points = heads.groupby(["layer", *numbers], dropna=False).agg(count=("head", "size"), heads=("head", _head_numbers)).reset_index()
     steps = measured or [0, *points[numbers].max().dropna()]
@@ -107,8 +106,6 @@ def training_map(table: pd.DataFrame, series: pd.DataFrame) -> Any:
 
 def _map_panel(rows: pd.DataFrame, title: Any, scheme: str) -> Any:
     """One metric of one suite."""
-    import altair as alt
-
     rows = round_columns(rows, "value", "low", "high")
     layers = sorted(int(layer) for layer in rows["layer"].unique())
     steps = alt.Axis(labelAngle=0, values=step_ticks(rows["step"]), labelExpr="format(datum.value, '.3~s')")

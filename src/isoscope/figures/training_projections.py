@@ -13,6 +13,7 @@ import pandas as pd
 
 from isoscope.core.figure import Figure, figure
 from isoscope.core.group import first_seed
+from isoscope.drawing import lazy_altair as alt
 from isoscope.drawing.colours import BLUE, INK, ORANGE
 from isoscope.drawing.legends import Curve, curve_encodings
 from isoscope.drawing.panels import PANEL, arrange_panels, layer_charts
@@ -103,77 +104,59 @@ def draw_paths(table: pd.DataFrame, series: pd.DataFrame, basis: str) -> Any:
     return arrange_panels(panels, table, height=TALL)
 
 
-def declare_basis(name: str, draw: Callable[[pd.DataFrame, pd.DataFrame, str], Any], basis: str, **words: Any) -> Figure:
-    """Declare the figure that draws one basis."""
-
-    def draw_basis(table: pd.DataFrame, series: pd.DataFrame) -> Any:
-        return draw(table, series, basis)
-
-    return figure(name=name, over_steps=True, **words)(draw_basis)
-
-
-ON_ONE_BASIS = (
-    "As Figure 11, but on the first two components of the {0} of all steps, which are computed without the {1}. If the {1} drift along "
-    "them too, the drifts agree for another reason than the choice of components."
-)
-PATHS_ON_ONE_BASIS = (
-    "As Figures 12a and 12b, but on the first two components of the {0} of all steps. If the {1} drift along them too, the components of "
-    "the {0} describe the drift of the {1}."
-)
-training_clouds = declare_basis(
-    "training_clouds",
-    draw_clouds,
-    "union",
-    order=2,
+@figure(
     title="Figure 11: queries and keys move in training",
     caption="A dot is the query or the key of one token at a step of the first seed, on two components that are the same at every step: "
     "the first two singular vectors, without centring, of queries and keys of all steps together. The large dot is the mean, the line its "
     "path so far, the grey cross the origin. The two heads are those whose means end most in the same direction and most in opposite "
     "directions; all panels of a head have the same axes.",
+    order=2,
+    over_steps=True,
 )
-training_clouds_keys = declare_basis(
-    "training_clouds_keys",
-    draw_clouds,
-    "key",
-    order=12,
-    title="Figure 19: clouds on the components of the keys alone",
-    caption=ON_ONE_BASIS.format("keys", "queries"),
-)
-training_clouds_queries = declare_basis(
-    "training_clouds_queries",
-    draw_clouds,
-    "query",
-    order=13,
-    title="Figure 20: clouds on the components of the queries alone",
-    caption=ON_ONE_BASIS.format("queries", "keys"),
-)
-training_paths = declare_basis(
-    "training_paths",
-    draw_paths,
-    "union",
-    order=3,
+def training_clouds(table: pd.DataFrame, series: pd.DataFrame) -> Any:
+    """One row of panels per head, one panel per step."""
+    return draw_clouds(table, series, "union")
+
+
+@figure(
     title="Figures 12a and 12b: the paths of mean query and mean key",
     caption="The mean query and the mean key of a head on two components that are the same at every step: the first two singular vectors, "
     "without centring, of queries and keys of all steps together. A dot is a checkpoint of the first seed, the largest the last one; the "
     "grey cross is the origin. Left (12a): the head whose means end most in the same direction. Right (12b): the head whose means end most "
     "in opposite directions.",
+    order=3,
+    over_steps=True,
 )
-training_paths_keys = declare_basis(
-    "training_paths_keys",
-    draw_paths,
-    "key",
-    order=14,
-    title="Figure 21: paths on the components of the keys alone",
-    caption=PATHS_ON_ONE_BASIS.format("keys", "queries"),
+def training_paths(table: pd.DataFrame, series: pd.DataFrame) -> Any:
+    """One panel per head."""
+    return draw_paths(table, series, "union")
+
+
+def declare_side(
+    kind: str, draw: Callable[[pd.DataFrame, pd.DataFrame, str], Any], side: str, number: int, order: int, caption: str
+) -> Figure:
+    """Declare a figure on the components of one side alone: `keys` or `queries`. The caption names this side {0} and the other {1}."""
+    basis, other = {"keys": ("key", "queries"), "queries": ("query", "keys")}[side]
+
+    def draw_side(table: pd.DataFrame, series: pd.DataFrame) -> Any:
+        return draw(table, series, basis)
+
+    title, caption = f"Figure {number}: {kind} on the components of the {side} alone", caption.format(side, other)
+    return figure(name=f"training_{kind}_{side}", title=title, caption=caption, order=order, over_steps=True)(draw_side)
+
+
+AS_FIGURE_11 = (
+    "As Figure 11, but on the first two components of the {0} of all steps, which are computed without the {1}. If the {1} drift along "
+    "them too, the drifts agree for another reason than the choice of components."
 )
-training_paths_queries = declare_basis(
-    "training_paths_queries",
-    draw_paths,
-    "query",
-    order=15,
-    title="Figure 22: paths on the components of the queries alone",
-    caption=PATHS_ON_ONE_BASIS.format("queries", "keys"),
+AS_FIGURE_12 = (
+    "As Figures 12a and 12b, but on the first two components of the {0} of all steps. If the {1} drift along them too, the components of "
+    "the {0} describe the drift of the {1}."
 )
+training_clouds_keys = declare_side("clouds", draw_clouds, "keys", 19, 12, AS_FIGURE_11)
+training_clouds_queries = declare_side("clouds", draw_clouds, "queries", 20, 13, AS_FIGURE_11)
+training_paths_keys = declare_side("paths", draw_paths, "keys", 21, 14, AS_FIGURE_12)
+training_paths_queries = declare_side("paths", draw_paths, "queries", 22, 15, AS_FIGURE_12)
 
 
 @figure(
@@ -186,8 +169,6 @@ training_paths_queries = declare_basis(
 )
 def training_motion(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     """Figures 11, 19 and 20 with a slider: one row of panels per head, one panel per basis."""
-    import altair as alt
-
     panels: dict[tuple[str, ...], list[Any]] = {}
     steps: list[int] = []
     for basis, words in BASES.items():
@@ -230,8 +211,6 @@ def training_components(table: pd.DataFrame, series: pd.DataFrame) -> Any:
 
 def _equal_axes(rows: pd.DataFrame, height: int = PANEL[1]) -> dict[str, Any]:
     """Two axes with room for all points and the origin, and with the same unit, so that angles and directions are drawn true."""
-    import altair as alt
-
     ends = {name: (min(0.0, float(rows[name].min())), max(0.0, float(rows[name].max()))) for name in ("x", "y")}
     unit = max((ends["x"][1] - ends["x"][0]) / PANEL[0], (ends["y"][1] - ends["y"][0]) / height, 1e-9) * (1 + 2 * MARGIN)
 
@@ -244,20 +223,14 @@ def _equal_axes(rows: pd.DataFrame, height: int = PANEL[1]) -> dict[str, Any]:
 
 
 def _chart_points(rows: pd.DataFrame, *columns: str) -> Any:
-    import altair as alt
-
     return alt.Chart({"values": json_records(rows, ["curve", *columns, "x", "y"])})
 
 
 def _origin_mark(axes: dict[str, Any]) -> Any:
-    import altair as alt
-
     return alt.Chart({"values": [{"x": 0, "y": 0}]}).mark_point(shape="cross", size=90, filled=True, color=INK).encode(**axes)
 
 
 def _path_line(path: pd.DataFrame, axes: dict[str, Any]) -> Any:
-    import altair as alt
-
     line = _chart_points(path.sort_values(["kind", "step"]), "step").mark_line(strokeWidth=1.4, opacity=0.8)
     return line.encode(**axes, **curve_encodings(list(KINDS.values())), order=alt.Order("step:Q"))
 
@@ -272,8 +245,6 @@ def _cloud_panel(cloud: Any, line: Any, mean: Any, axes: dict[str, Any], title: 
 
 def _path_panel(path: pd.DataFrame, head: ShownHead) -> Any:
     """The path of both means of a head, the last step named, with the share of the second moment that the two components hold."""
-    import altair as alt
-
     axes = _equal_axes(path, TALL)
     encoded = axes | curve_encodings(list(KINDS.values()), dashed=False)
     last = int(path["step"].max())
@@ -290,8 +261,6 @@ def _path_panel(path: pd.DataFrame, head: ShownHead) -> Any:
 
 def _components_panel(points: pd.DataFrame, title: list[str]) -> Any:
     """The coordinates of both means on the components of one basis, at the last step."""
-    import altair as alt
-
     last = points[points["step"].eq(points["step"].max())]
     base = _chart_points(last.assign(x=last["x"].astype(int)))
     side = alt.XOffset("curve:N", scale=alt.Scale(domain=[curve.name for curve in KINDS.values()]))
