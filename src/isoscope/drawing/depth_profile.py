@@ -82,6 +82,7 @@ def _depth_panel(rows: pd.DataFrame, curves: list[Curve], title: Any, y_title: s
         value=y_title,
         null="under isotropy",
     )
+    # scale=None: the column is the opacity itself, not a number to be mapped to one.
     weight = alt.Opacity("weight:Q", scale=None, legend=None)
     detail = alt.Detail("curve:N")
     base = alt.Chart().encode(x=depth_axis())

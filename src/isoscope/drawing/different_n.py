@@ -22,6 +22,7 @@ def split_by_n(rows: pd.DataFrame, line: str, title: str | list[str]) -> list[Pa
     """
     sizes = _line_sizes(rows, line)
     groups: list[list[Any]] = []
+    # Each line joins the first group that it fits. "Same n" tolerates small differences, so a line must fit every member of the group.
     for name in sizes.index:
         group = next((group for group in groups if _same_sizes(sizes.loc[[*group, name]])), None)
         if group is None:

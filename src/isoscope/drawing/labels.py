@@ -11,6 +11,7 @@ LINE_COLUMNS = ["model", "revision", "step", "seed", "stack"]
 def label_lines(*frames: pd.DataFrame) -> list[pd.DataFrame]:
     """The frames with a column `line`: the model's name, and those of the other columns that differ between lines of this model."""
     keys = pd.concat([frame[LINE_COLUMNS] for frame in frames], ignore_index=True)
+    # A table has up to a million rows and a few lines: names are made once per line and then spread over the rows.
     number = keys.groupby(LINE_COLUMNS, dropna=False, sort=False).ngroup()
     firsts = keys[~number.duplicated()].astype("string").fillna("")
     known = [tuple(map(str, row)) for row in firsts.to_numpy()]

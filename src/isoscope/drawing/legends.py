@@ -32,6 +32,7 @@ def add_curves(table: pd.DataFrame) -> pd.DataFrame:
     lines = label_lines(table)[0]
     names = line_names(lines)
     tones = dict(zip(names, cycle_palette(len(names)), strict=True))
+    # Without its stack, an encoder–decoder is one curve.
     curve = label_lines(table.assign(stack=""))[0]["line"]
     return table.assign(curve=curve, tone=lines["line"].map(tones).groupby(curve).transform("first"))
 
@@ -40,6 +41,7 @@ def model_curves(rows: pd.DataFrame) -> list[Curve]:
     """The networks of a table with curves; their tones differ until the palette is used up, and untrained networks are dashed."""
     curves: dict[str, Curve] = {}
     for name, tone in rows[["curve", "tone"]].drop_duplicates().itertuples(index=False):
+        # Stacks count as lines when tones are given out, so two curves may have been given the same one.
         taken = {INK, *(curve.tone for curve in curves.values())}
         free = tone if tone not in taken else next((other for other in PALETTE if other not in taken), tone)
         curves.setdefault(name, Curve(name, free, (6, 3) if name.startswith(UNTRAINED) else (1, 0)))

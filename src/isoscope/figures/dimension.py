@@ -99,6 +99,7 @@ def _curves_panel(line: str, rows: pd.DataFrame, x_title: str, y_title: str, spr
 def _distant_ticks(values: pd.Series) -> list[float]:
     """The values themselves as ticks; of those that are close to each other, the largest."""
     ticks: list[float] = []
+    # The axis is logarithmic: labels closer than a factor of 1.3 would overlap.
     for value in sorted({float(value) for value in values}, reverse=True):
         if not ticks or value < ticks[-1] / 1.3:
             ticks.append(value)

@@ -130,6 +130,7 @@ def _p_value_panel(marks: pd.DataFrame, rows: list[str], statistic: str, predict
     """The p-values of one predictor, one row per model below its group's title; hollow if there is no verdict."""
     titles = [title for title in GROUPS.values() if title in rows]
     bold = alt.condition(f"indexof({json.dumps(titles)}, datum.value) >= 0", alt.value("bold"), alt.value("normal"))
+    # Titles of groups are rows without marks, set in bold: an axis of names has no headings.
     y = alt.Y("row:N", title=None, scale=alt.Scale(domain=rows), axis=alt.Axis(labelLimit=170, labelFontWeight=bold, grid=True))
     axis = alt.Axis(values=[10.0**k for k in range(-6, 1)], labelExpr="datum.value == 1 ? '1' : format(datum.value, '~e')")
     x = alt.X("shown:Q", title="p-value", scale=alt.Scale(type="log", domain=[LEAST_P, 1], nice=False), axis=axis)

@@ -125,6 +125,7 @@ def _group_panel(
     tone = {"color": scales["color"]}
     x = layer_axis(field) if field == "place" else depth_axis()
     y = alt.Y("value:Q", title=y_title, scale=alt.Scale(zero=True))
+    # scale=None: the column is the opacity itself, not a number to be mapped to one.
     weight = alt.Opacity("weight:Q", scale=None, legend=None)
     stack = alt.Detail("stack:N")
     tooltip = tooltips(
@@ -164,6 +165,7 @@ def _group_panel(
 
 def _stack_seams(rows: pd.DataFrame, field: str) -> Any:
     """A rule where a model's second stack begins, halfway between the last layer of the first stack and the first of the second."""
+    # `seam` counts places; one place is depth / place wide on an axis of depth.
     first = rows[rows["seam"] > 0].drop_duplicates(["curve", "stack"])
     step = first["depth"] / first["place"] if field == "depth" else 1.0
     marks = first.assign(**{field: round_digits((first["seam"] - 0.5) * step)})

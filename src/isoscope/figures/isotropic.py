@@ -38,6 +38,7 @@ def cosine_density(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     if rows.empty:
         return None
     dimensions = _pick_dimensions(sorted({int(d) for d in rows["weight"]}))
+    # Three standard deviations of the widest density; the narrow ones would be needles on an axis from -1 to 1.
     reach = min(1.0, 3 * dimensions[0] ** -0.5)
     rows = rows[rows["weight"].isin(dimensions) & rows["x"].abs().le(reach)]
     rows = round_columns(rows.assign(d=[str(int(d)) for d in rows["weight"]]), "x", "y")

@@ -51,6 +51,7 @@ def policy_difference(table: pd.DataFrame, series: pd.DataFrame) -> Any:
 def _policy_panel(rows: pd.DataFrame, title: Title, policies: list[str]) -> Any:
     """One metric of one model under the policies that may be compared."""
     legend = alt.Legend(orient="top", title=None, symbolType="stroke", symbolOpacity=1)
+    # Policies often give equal values: dashes show the lines that lie on each other.
     dash = alt.StrokeDash("policy:N", scale=alt.Scale(domain=policies, range=[[1, 0], [6, 2], [2, 2], [8, 2, 2, 2]]), legend=legend)
     tone = alt.Color("policy:N", scale=alt.Scale(domain=policies, range=cycle_palette(len(policies))), legend=legend)
     y = alt.Y("value:Q", title=None, scale=alt.Scale(zero=bool(rows["value"].min() == rows["value"].max())))

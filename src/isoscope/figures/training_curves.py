@@ -165,6 +165,7 @@ def training_seeds(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     rows = rows.assign(curve=["seed not named" if pd.isna(seed) else f"seed {seed}" for seed in rows["seed"]])
     panels = []
     for line, suite in rows.groupby("line", sort=False):
+        # One level for all layers: the smallest d gives the widest, and Bonferroni counts the layers.
         level = head_threshold(int(suite["d"].min()), suite["layer"].nunique())
         names = [str(name) for name in suite.sort_values("seed")["curve"].drop_duplicates()]
         colours = curve_encodings([Curve(name, tone) for name, tone in zip(names, cycle_palette(len(names)), strict=True)])

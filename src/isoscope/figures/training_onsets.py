@@ -61,6 +61,7 @@ def _onset_panel(heads: pd.DataFrame, title: list[str], measured: list[int]) -> 
     """One suite and kind: heads with the same layer and onsets are one point. The axes span the steps that were measured."""
     numbers = [f"{end}_{event}" for event in ("drift", "sharp") for end in ("value", "low", "high")]
     points = heads.groupby(["layer", *numbers], dropna=False).agg(count=("head", "size"), heads=("head", _head_numbers)).reset_index()
+    # Both axes are the same, so that the diagonal divides heads that drift first from heads that sharpen first.
     steps = measured or [0, *points[numbers].max().dropna()]
     across, up = (step_axis(steps, f"value_{name}", words) for name, words in AXES.items())
     x, y = alt.X(**across), alt.Y(**up)

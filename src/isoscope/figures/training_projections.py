@@ -89,7 +89,7 @@ def draw_clouds(table: pd.DataFrame, series: pd.DataFrame, basis: str) -> Any:
     panels = []
     for head, cloud in project_heads(table, series, f"cloud_in_{basis}"):
         path = paths.get(head.title, cloud.iloc[:0])
-        axes = _equal_axes(pd.concat([cloud, path]))
+        axes = _equal_axes(pd.concat([cloud, path]))  # of all steps, so that panels of a head can be compared
         for step in pick_evenly(cloud["step"], CLOUD_STEPS):
             past = path[path["step"].le(step)]
             title = [*head.title, f"step {step:,}"]
@@ -211,6 +211,7 @@ def training_components(table: pd.DataFrame, series: pd.DataFrame) -> Any:
 
 def _equal_axes(rows: pd.DataFrame, height: int = PANEL[1]) -> dict[str, Any]:
     """Two axes with room for all points and the origin, and with the same unit, so that angles and directions are drawn true."""
+    # The panel is wider than it is high: the axis that needs more room per pixel sets the unit of both.
     ends = {name: (min(0.0, float(rows[name].min())), max(0.0, float(rows[name].max()))) for name in ("x", "y")}
     unit = max((ends["x"][1] - ends["x"][0]) / PANEL[0], (ends["y"][1] - ends["y"][0]) / height, 1e-9) * (1 + 2 * MARGIN)
 

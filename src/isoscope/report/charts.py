@@ -89,7 +89,7 @@ def drawn(table: pd.DataFrame, series: pd.DataFrame, failures: Failures, *, over
 
 
 def _reading_order(figure: Figure) -> tuple[int, str, int, str]:
-    place = TOPICS.index(figure.topic) if figure.topic in TOPICS else len(TOPICS)
+    place = TOPICS.index(figure.topic) if figure.topic in TOPICS else len(TOPICS) + (not figure.topic)
     return place, figure.topic, figure.order, figure.name
 
 
