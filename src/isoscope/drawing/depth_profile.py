@@ -35,9 +35,9 @@ def draw_depth_profiles(table: pd.DataFrame, metrics: dict[str, tuple[str, str]]
     curves = role_curves(rows)
     rows = rows.assign(curve=rows["line"].map({line: curve.name for line, curve in curves.items()}))
     panels = [
-        _depth_panel(part, list(curves.values()), words, y, null=null and bool(part["null"].notna().any()))
+        _depth_panel(part, list(curves.values()), part_title, y, null=null and bool(part["null"].notna().any()))
         for metric, (title, y) in metrics.items()
-        for part, words in split_by_n(rows[rows["metric"] == metric], "curve", title)
+        for part, part_title in split_by_n(rows[rows["metric"] == metric], "curve", title)
     ]
     return arrange_panels(panels, table)
 

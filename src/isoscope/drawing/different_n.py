@@ -36,7 +36,7 @@ def split_by_n(rows: pd.DataFrame, line: str, title: str | list[str]) -> list[Pa
         unknown = ~rows[line].isin(list(sizes.index))
         titles = [{"text": title, "subtitle": _size_words(sizes.loc[group])} for group in groups]
         parts = [(rows[rows[line].isin(group) | (unknown & (i == 0))], titles[i]) for i, group in enumerate(groups)]
-    return [(part, words) for part, words in parts if part["value"].notna().any()]
+    return [(part, part_title) for part, part_title in parts if part["value"].notna().any()]
 
 
 def choose_cosine(rows: pd.DataFrame, line: str) -> str:

@@ -17,13 +17,13 @@ FORMATS = {"n:Q": ",", "d:Q": ",", "step:Q": ","}
 
 def tooltips(*fields: str, **titles: str) -> list[Any]:
     """Tooltips of fields, each given as `"value:Q .4g"`: name, type and number format. `titles` gives other titles by name."""
-    made = []
+    encodings = []
     for field in fields:
         shorthand, _, number_format = field.partition(" ")
         name = shorthand.partition(":")[0]
         options = {"title": titles.get(name) or TITLES.get(name), "format": number_format or FORMATS.get(shorthand)}
-        made.append(alt.Tooltip(shorthand, **{key: option for key, option in options.items() if option}))
-    return made
+        encodings.append(alt.Tooltip(shorthand, **{key: option for key, option in options.items() if option}))
+    return encodings
 
 
 def interval_expression(rows: pd.DataFrame) -> str:

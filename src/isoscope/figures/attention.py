@@ -47,9 +47,9 @@ def attention_heads(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     for line in line_names(rows):
         for kind, prefix in KINDS.items():
             for metric, (title, scheme) in MAPS.items():
-                own = rows[(rows["line"] == line) & (rows["kind"] == kind) & (rows["metric"] == metric)]
-                if len(own):
-                    panels.append(_map_panel(own, [line, prefix + title], scheme))
+                heads = rows[(rows["line"] == line) & (rows["kind"] == kind) & (rows["metric"] == metric)]
+                if len(heads):
+                    panels.append(_map_panel(heads, [line, prefix + title], scheme))
     return arrange_panels(panels, table, own_colours=True)
 
 

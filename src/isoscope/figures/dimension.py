@@ -72,8 +72,8 @@ def draw_layer_curves(table: pd.DataFrame, series: pd.DataFrame, name: str, *, x
     rows = rows[rows["name"].eq(name) & rows["kind"].eq("hidden") & (rows["x"] > 0) & rows["y"].notna()]
     panels = []
     for line in line_names(rows):
-        own = rows[rows["line"] == line]
-        panels.append(_curves_panel(line, own[own["layer"].isin(pick_evenly(own["layer"], LAYERS))], x, y, spread))
+        layers = rows[rows["line"] == line]
+        panels.append(_curves_panel(line, layers[layers["layer"].isin(pick_evenly(layers["layer"], LAYERS))], x, y, spread))
     return arrange_panels(panels, series, own_colours=True)
 
 

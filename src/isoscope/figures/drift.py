@@ -49,11 +49,11 @@ def drift_and_cosine(table: pd.DataFrame, series: pd.DataFrame) -> Any:
 
 def pair_metrics(rows: pd.DataFrame, cosine: str) -> pd.DataFrame:
     """The sites that have both metrics, one row per site in order of depth: the drift ratio, and this metric as `cosine`."""
-    own = rows[rows["metric"].isin([cosine, "drift_ratio"])].drop_duplicates([*SITE, "metric"])
-    own = own[own["value"].notna()]
-    columns = {cosine: "cosine", "drift_ratio": "drift_ratio"}
-    first, second = (own.loc[own["metric"] == metric, [*SITE, "value"]].rename(columns={"value": name}) for metric, name in columns.items())
-    return first.merge(second, on=SITE).sort_values(["line", "layer"], kind="stable").reset_index(drop=True)
+    rows = rows[rows["metric"].isin([cosine, "drift_ratio"])].drop_duplicates([*SITE, "metric"])
+    rows = rows[rows["value"].notna()]
+    cosines, ratios = (rows.loc[rows["metric"] == metric, [*SITE, "value"]] for metric in (cosine, "drift_ratio"))
+    pairs = cosines.rename(columns={"value": "cosine"}).merge(ratios.rename(columns={"value": "drift_ratio"}), on=SITE)
+    return pairs.sort_values(["line", "layer"], kind="stable").reset_index(drop=True)
 
 
 def _path_panel(rows: pd.DataFrame, cosine: str, title: Title, names: list[str]) -> Any:
@@ -122,7 +122,7 @@ def draw_p_values(table: pd.DataFrame, statistic: str) -> Any:
     marks = pd.concat([part[part["p"].notna()] for part in parts])
     marks = marks.assign(shown=marks["p"].clip(lower=LEAST_P), solid=marks["solid"].astype(bool))
     marks = round_columns(marks, "shown", "p", "difference", statistic)
-    panels = [_p_value_panel(own, rows, statistic, name) for name in PREDICTORS if len(own := marks[marks["predictor"] == name])]
+    panels = [_p_value_panel(part, rows, statistic, name) for name in PREDICTORS if len(part := marks[marks["predictor"] == name])]
     return arrange_panels(panels, table, height=18 * len(rows))
 
 

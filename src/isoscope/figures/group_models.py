@@ -91,13 +91,13 @@ def draw_group(table: pd.DataFrame, group: str, kinds: Mapping[str, str], levels
     curves = [*models, *dashed, *levels, PAIR]
     panels = []
     for kind, title in kinds.items():
-        own = rows[rows["kind"].isin([kind, "final"] if kind == "hidden" else [kind])]
-        if not own["kind"].eq(kind).any():
+        sites = rows[rows["kind"].isin([kind, "final"] if kind == "hidden" else [kind])]
+        if not sites["kind"].eq(kind).any():
             continue
         # Sites around a norm or an activation are those of the last stages only, which have no place on an axis of depth.
         places = {"place": "by layer", "depth": "by relative depth"} if kind in ("hidden", "map") else {"place": "by layer"}
         for field, words in places.items():
-            for part, part_title in split_by_n(own, "curve", f"{title} {words}"):
+            for part, part_title in split_by_n(sites, "curve", f"{title} {words}"):
                 near = published[published["kind"].eq(kind) & published["of"].isin(part["curve"])]
                 panels.append(_group_panel(part, near, field, curves, levels, part_title, COSINES[metric]))
     return arrange_panels(panels, table)
@@ -106,8 +106,8 @@ def draw_group(table: pd.DataFrame, group: str, kinds: Mapping[str, str], levels
 def place_published(rows: pd.DataFrame) -> pd.DataFrame:
     """The published curves of the models in these rows, with the model's curve as `of`; several checkpoints of a model share them."""
     points = []
-    for (curve, model), own in rows[rows["kind"] == "hidden"].groupby(["curve", "model"], sort=False):
-        last = max(int(own["place"].max()), 1)
+    for (curve, model), layers in rows[rows["kind"] == "hidden"].groupby(["curve", "model"], sort=False):
+        last = max(int(layers["place"].max()), 1)
         for published in published_curves(str(model)):
             where = {"curve": f"{model}: {published.label}", "of": curve, "kind": "hidden"}
             points += [

@@ -38,10 +38,10 @@ def local_isotropy(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     rows = rows[rows["kind"].eq("hidden") & rows["value"].notna()]
     panels = []
     for name in line_names(rows[rows["metric"].eq("local_share")]):
-        own = rows[rows["line"] == name]
-        panels.append(_shares_panel(name, own))
-        if own["metric"].eq("local_share_excess").any():
-            panels.append(_excess_panel(name, own[own["metric"].eq("local_share_excess")]))
+        layers = rows[rows["line"] == name]
+        panels.append(_shares_panel(name, layers))
+        if layers["metric"].eq("local_share_excess").any():
+            panels.append(_excess_panel(name, layers[layers["metric"].eq("local_share_excess")]))
     return arrange_panels(panels, table)
 
 

@@ -93,8 +93,8 @@ def isotropic_references(name: str, table: pd.DataFrame) -> list[dict[str, Any]]
     """The isotropic spectrum of one line under each policy, at its median n and d."""
     rows = select_layers(table[table["line"] == name]).dropna(subset=["n", "d"])
     points = []
-    for policy, own in rows.groupby("policy", sort=False):
-        n, d = int(own["n"].median()), int(own["d"].median())
+    for policy, layers in rows.groupby("policy", sort=False):
+        n, d = int(layers["n"].median()), int(layers["d"].median())
         ranks = np.unique(np.geomspace(1, min(n, d), 40).astype(int))
         shares = isotropic_shares(n, d)[ranks - 1]
         points += [{"policy": str(policy), "x": int(x), "share": float(y)} for x, y in zip(ranks, shares, strict=True) if y > 0]

@@ -215,14 +215,14 @@ def layer_panels(rows: pd.DataFrame, metrics: Metrics, *, thin: bool = False, da
     panels = []
     for line in rows["line"].drop_duplicates():
         for metric, (words, y) in metrics.items():
-            own = rows[rows["line"].eq(line) & rows["metric"].eq(metric)]
-            null = "null" if metric == dashed and own["null"].notna().any() else None
-            for part, title in split_by_n(own, "step", suite_title(str(line), words, rows)):
+            layers = rows[rows["line"].eq(line) & rows["metric"].eq(metric)]
+            null = "null" if metric == dashed and layers["null"].notna().any() else None
+            for part, title in split_by_n(layers, "step", suite_title(str(line), words, rows)):
                 drawn = part if thin else part[part["look"].eq("strong")]
                 if drawn.empty:  # the first seed lacks this number, so the first seed that has it takes its place
                     seeds = part["seed"].fillna(-1)
                     drawn = part[seeds.eq(seeds.min())].assign(look="strong")
-                look: dict[str, Any] = {"title": title, "y": y, "colours": {"color": layer_colour(own["layer"])}}
+                look: dict[str, Any] = {"title": title, "y": y, "colours": {"color": layer_colour(layers["layer"])}}
                 panels.append(step_panel(drawn, by="layer", seeds=None if thin else seed_range(part, "layer"), dashed=null, **look))
     return panels
 

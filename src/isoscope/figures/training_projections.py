@@ -198,7 +198,7 @@ def training_motion(table: pd.DataFrame, series: pd.DataFrame) -> Any:
 )
 def training_components(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     """Appendix C in numbers: one row of panels per head, one panel per basis."""
-    points = {(head.title, basis): own for basis in BASES for head, own in project_heads(table, series, f"mean_along_{basis}")}
+    points = {(head.title, basis): means for basis in BASES for head, means in project_heads(table, series, f"mean_along_{basis}")}
     heads = dict.fromkeys(title for title, _ in points)
     panels = [
         _components_panel(points[head, basis], [*head, words])
