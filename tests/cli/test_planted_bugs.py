@@ -59,7 +59,7 @@ ON_THE_PAGE = [
         "report.diagnosis:_high_cosine",
         "papers.godey2024.claims.centring:centring_leaves_no_cosine.decide",
     ],
-    ["drawing:layered", "report.diagnosis:_collapse", "statistics.evidence:model_rows"],
+    ["drawing.panels:layer_charts", "report.diagnosis:_collapse", "statistics.evidence:model_rows"],
 ]
 """Of parts of a page: the others are made all the same. Those of a list are planted together."""
 REPAIRING = ["repair.linear:Directions.of", "repair.base:map_blocks"]

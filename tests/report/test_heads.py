@@ -8,7 +8,7 @@ import pytest
 
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.figures import figures
-from isoscope.figures.query_key_alignment import levels
+from isoscope.figures.attention import chance_levels
 from isoscope.report.heads import alignment, sharpness, sinks
 from isoscope.report.line import all_lines
 from isoscope.report.page import overview
@@ -93,7 +93,7 @@ def test_figures_draw_each_head_once_a_policy(name, metrics):
 def test_chance_is_drawn_for_all_heads_together():
     rows = made()
     rows = rows[rows["metric"].eq("qk_cosine") & rows["head"].notna()].assign(line="m")
-    assert levels(rows) == pytest.approx([-one_pair(64, 1 - 0.025 / 12), one_pair(64, 1 - 0.025 / 12)])
+    assert chance_levels(rows) == pytest.approx([-one_pair(64, 1 - 0.025 / 12), one_pair(64, 1 - 0.025 / 12)])
 
 
 def test_attention_alone_has_its_sentences_and_no_row_of_layers():

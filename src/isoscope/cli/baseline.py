@@ -116,12 +116,12 @@ def _measured(run: str, policy: str) -> pd.DataFrame:
 
 def _models(rows: pd.DataFrame) -> list[dict[str, Any]]:
     """Each model's average over its layers of one dimension, beside both levels of isotropy."""
-    from isoscope.drawing import with_curves
+    from isoscope.drawing.legends import add_curves
     from isoscope.lab.null import average_quantile
     from isoscope.statistics.chance import one_pair
 
     found = []
-    for key, own in with_curves(rows).groupby(["curve", "d"], sort=False):
+    for key, own in add_curves(rows).groupby(["curve", "d"], sort=False):
         curve, d = str(key[0]), int(str(key[1]))
         cosines, scores = (own[own["metric"] == name] for name in ("mean_cosine", "isotropy_score"))
         if cosines.empty:

@@ -310,7 +310,7 @@ def try_figures(reproduction: Reproduction) -> list[FigureOutcome]:
     now = one_checkpoint(*whole)
     outcomes = []
     for figure in reproduction.figures:
-        drawn = any(figures[name].draw(*(whole if name.startswith("training_") else now)) is not None for name in figure.draws)
+        drawn = any(figures[name].draw(*(whole if figures[name].over_steps else now)) is not None for name in figure.draws)
         outcomes.append(FigureOutcome(figure, drawn, "" if drawn else _reason_not_drawn(reproduction, figure)))
     return outcomes
 

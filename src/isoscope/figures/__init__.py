@@ -1,4 +1,4 @@
-"""Figures: one pure function a file, from the two tables to a chart. What they share is in `isoscope.drawing`."""
+"""Figures: pure functions from the two tables to a chart. A file holds the variants of one figure; `isoscope.drawing` what all share."""
 
 from __future__ import annotations
 

@@ -8,106 +8,113 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core.figure import figure
-from isoscope.drawing import INK, POLICY_IS_CHOSEN, decades, depth_colour, grid, in_layers, labelled, layered, lines, records
+from isoscope.drawing import lazy_altair as alt
+from isoscope.drawing.axes import decade_ticks
+from isoscope.drawing.colours import GREEN, INK, layer_colour
+from isoscope.drawing.labels import label_lines, line_names
+from isoscope.drawing.panels import arrange_panels, layer_charts
+from isoscope.drawing.policies import POLICY_IS_CHOSEN
+from isoscope.drawing.records import json_records, round_digits
+from isoscope.drawing.selection import select_layers
+from isoscope.drawing.tooltips import tooltips
 
-FINAL = "#3f9d63"
-DRAWN = 32
-LEAST = 1e-10
-"""Less is what rounding leaves of a direction that carries nothing, and would flatten all other curves."""
+RANKS = 32
+"""About this many ranks of a spectrum are drawn."""
+LEAST_SHARE = 1e-10
+"""Smaller shares are rounding errors of directions that carry nothing; they would flatten all other curves."""
 SITE = ["line", "kind", "layer", "policy"]
 
 
 @figure(
     title="Spectra",
     caption="The share of the centred variance that each principal direction carries, from the largest, both axes logarithmic; one line "
-    "a layer, green the state after the final norm. Dashed: isotropic vectors at the same n and d (Marchenko–Pastur). The steeper the "
-    "line, the fewer dimensions are in use. Shares below 10⁻¹⁰ are rounding and not drawn.",
+    "per layer, green for the state after the final norm. Dashed: isotropic vectors at the same n and d (Marchenko–Pastur). The steeper "
+    "the line, the fewer dimensions are in use. Shares below 10⁻¹⁰ are rounding errors and not drawn.",
+    topic="Spectra, norms and tokens",
+    order=1,
 )
 def spectrum(table: pd.DataFrame, series: pd.DataFrame) -> Any:
-    """One panel a line: share of variance over rank, coloured by layer."""
-    table, series = labelled(table, series)
-    rows = in_layers(series)
+    """One panel per line: share of variance over rank, coloured by layer."""
+    table, series = label_lines(table, series)
+    rows = select_layers(series)
     rows = rows[rows["name"].eq("spectrum") & (rows["y"] > 0)]
     if rows.empty:
         return None
-    rows = shares(rows, in_layers(table))
-    rows = rows[rows["share"] >= LEAST]
-    return grid([panel(name, rows[rows["line"] == name], table) for name in lines(rows)], table, own_colours=True)
+    rows = add_shares(rows, select_layers(table))
+    rows = rows[rows["share"] >= LEAST_SHARE]
+    panels = [_spectrum_panel(name, rows[rows["line"] == name], table) for name in line_names(rows)]
+    return arrange_panels(panels, table, own_colours=True)
 
 
-def shares(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    """Eigenvalues over their sum, which is the first one over top_share, or else the sum of the interpolated spectrum."""
+def add_shares(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """A few points of each spectrum, with their `share`: the eigenvalue divided by the sum of all."""
     tops = table[table["metric"] == "top_share"].drop_duplicates(SITE).set_index(SITE)["value"]
     parts = []
-    for key, group in rows.groupby(SITE, sort=False):
-        group = group.sort_values("x")
-        rank, eigenvalue = group["x"].to_numpy(float), group["y"].to_numpy(float)
-        top = float(tops.get(key, np.nan))
-        ranks = np.arange(1, rank[-1] + 1)
-        exact = rank[0] == 1 and top > 0
-        total = eigenvalue[0] / top if exact else np.exp(np.interp(np.log(ranks), np.log(rank), np.log(eigenvalue))).sum()
-        short = [float(f"{x:.5g}") for x in eigenvalue / total]
-        parts.append(group.assign(share=short).iloc[thinned(len(group))])
+    for site, points in rows.groupby(SITE, sort=False):
+        points = points.sort_values("x")
+        rank, eigenvalue = points["x"].to_numpy(float), points["y"].to_numpy(float)
+        top_share = float(tops.get(site, np.nan))
+        if rank[0] == 1 and top_share > 0:
+            total = eigenvalue[0] / top_share
+        else:
+            # The series holds some of the ranks. Without top_share, the sum is that of the spectrum interpolated on logarithmic axes.
+            ranks = np.arange(1, rank[-1] + 1)
+            total = np.exp(np.interp(np.log(ranks), np.log(rank), np.log(eigenvalue))).sum()
+        parts.append(points.assign(share=round_digits(points["y"] / total)).iloc[pick_ranks(len(points))])
     return pd.concat(parts)
 
 
-def thinned(length: int) -> list[int]:
-    """About `DRAWN` of so many positions, the first ten and the last among them: more could not be told apart, and would weigh."""
-    spaced = np.linspace(0, length - 1, min(length, DRAWN)).round()
+def pick_ranks(length: int) -> list[int]:
+    """About `RANKS` of this many positions, including the first ten and the last: nobody could tell more apart."""
+    spaced = np.linspace(0, length - 1, min(length, RANKS)).round()
     return [int(i) for i in np.union1d(spaced, np.arange(min(10, length)))]
 
 
-def panel(name: str, rows: pd.DataFrame, table: pd.DataFrame) -> Any:
+def _spectrum_panel(name: str, rows: pd.DataFrame, table: pd.DataFrame) -> Any:
     """The layers of one model, and the isotropic reference under each policy."""
-    import altair as alt
-
-    x = alt.X("x:Q", title="rank", scale=alt.Scale(type="log", nice=False), axis=alt.Axis(format="~s", values=decades(rows["x"])))
-    y = alt.Y("share:Q", title="share of variance", scale=alt.Scale(type="log"), axis=alt.Axis(format="~g", values=decades(rows["share"])))
-    tooltip = [
-        alt.Tooltip("kind:N"),
-        alt.Tooltip("layer:Q"),
-        alt.Tooltip("x:Q", title="rank"),
-        alt.Tooltip("y:Q", title="eigenvalue", format=".6g"),
-    ]
-    tooltip += [alt.Tooltip("share:Q", title="share of variance", format=".4g"), alt.Tooltip("policy:N", title="tokens")]
-    drawn = alt.Chart().encode(x=x, y=y, tooltip=tooltip)
-    hidden = (
-        drawn.transform_filter("datum.kind == 'hidden'")
-        .mark_line(strokeWidth=1.3)
-        .encode(color=depth_colour(), detail=alt.Detail("layer:N"))
+    x = alt.X("x:Q", title="rank", scale=alt.Scale(type="log", nice=False), axis=alt.Axis(format="~s", values=decade_ticks(rows["x"])))
+    axis = alt.Axis(format="~g", values=decade_ticks(rows["share"]))
+    y = alt.Y("share:Q", title="share of variance", scale=alt.Scale(type="log"), axis=axis)
+    titles = {"x": "rank", "y": "eigenvalue", "share": "share of variance"}
+    base = alt.Chart().encode(x=x, y=y, tooltip=tooltips("kind:N", "layer:Q", "x:Q", "y:Q .6g", "share:Q .4g", "policy:N", **titles))
+    hidden, final = (base.transform_filter(f"datum.kind == '{kind}'") for kind in ("hidden", "final"))
+    tone = layer_colour(rows.loc[rows["kind"] == "hidden", "layer"])
+    layers = layer_charts(
+        hidden.mark_line(strokeWidth=1.3).encode(color=tone, detail=alt.Detail("layer:N")),
+        final.mark_line(strokeWidth=1.8, stroke=GREEN),
+        data={"values": json_records(rows, ["kind", "layer", "policy", "x", "y", "share"])},
     )
-    final = drawn.transform_filter("datum.kind == 'final'").mark_line(strokeWidth=1.8, stroke=FINAL)
-    layers = layered(hidden, final, data={"values": records(rows, ["kind", "layer", "policy", "x", "y", "share"])})
-    reference = alt.Chart({"values": references(name, table)}).mark_line(stroke=INK, strokeDash=[5, 3], strokeWidth=1.5).encode(x=x, y=y)
-    chart = layered(layers.transform_filter(POLICY_IS_CHOSEN), reference.transform_filter(POLICY_IS_CHOSEN))
-    return chart.properties(title=name)
+    reference = alt.Chart({"values": isotropic_references(name, table)}).encode(x=x, y=y)
+    reference = reference.mark_line(stroke=INK, strokeDash=[5, 3], strokeWidth=1.5)
+    return layer_charts(layers.transform_filter(POLICY_IS_CHOSEN), reference.transform_filter(POLICY_IS_CHOSEN), title=name)
 
 
-def references(name: str, table: pd.DataFrame) -> list[dict[str, Any]]:
-    """The isotropic spectrum of one line under each policy, at its median n."""
-    rows = in_layers(table[table["line"] == name]).dropna(subset=["n", "d"])
-    found = []
-    for policy, group in rows.groupby("policy", sort=False):
-        n, d = int(group["n"].median()), int(group["d"].median())
+def isotropic_references(name: str, table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The isotropic spectrum of one line under each policy, at its median n and d."""
+    rows = select_layers(table[table["line"] == name]).dropna(subset=["n", "d"])
+    points = []
+    for policy, layers in rows.groupby("policy", sort=False):
+        n, d = int(layers["n"].median()), int(layers["d"].median())
         ranks = np.unique(np.geomspace(1, min(n, d), 40).astype(int))
-        values = isotropic(n, d)[ranks - 1]
-        found += [{"policy": str(policy), "x": int(x), "share": float(y)} for x, y in zip(ranks, values, strict=True) if y > 0]
-    return found
+        shares = isotropic_shares(n, d)[ranks - 1]
+        points += [{"policy": str(policy), "x": int(x), "share": float(y)} for x, y in zip(ranks, shares, strict=True) if y > 0]
+    return points
 
 
-def isotropic(n: int, d: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+def isotropic_shares(n: int, d: int) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Expected shares of variance of n isotropic points in d dimensions: quantiles of the Marchenko–Pastur law.
 
-    >>> shares = isotropic(n=100_000, d=100)
+    >>> shares = isotropic_shares(n=100_000, d=100)
     >>> bool(abs(shares.sum() - 1) < 1e-12), round(float(shares[0] * 100), 2)
     (True, 1.06)
     """
     ratio = d / n
     low, high = (1 - ratio**0.5) ** 2, (1 + ratio**0.5) ** 2
+    # With λ = middle − radius · cos(angle) the density of the law becomes sin² / λ, which is finite at both edges and easy to integrate.
     angle = np.linspace(0, np.pi, 4001)
-    grid_ = (low + high) / 2 - (high - low) / 2 * np.cos(angle)
-    density = np.sin(angle) ** 2 / np.maximum(grid_, 1e-12)
+    eigenvalues = (low + high) / 2 - (high - low) / 2 * np.cos(angle)
+    density = np.sin(angle) ** 2 / np.maximum(eigenvalues, 1e-12)
     cumulative = np.cumsum(density) / density.sum()
     rank = np.arange(1, min(n, d) + 1)
-    values: np.ndarray[Any, np.dtype[np.float64]] = np.interp(1 - (rank - 0.5) / len(rank), cumulative, grid_)
+    values: np.ndarray[Any, np.dtype[np.float64]] = np.interp(1 - (rank - 0.5) / len(rank), cumulative, eigenvalues)
     return np.asarray(values / values.sum(), dtype=np.float64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,13 +12,16 @@ from isoscope.core.failures import Failures
 from isoscope.core.figure import Figure
 from isoscope.figures import figures
 
-GROUPS = ["token_models", "character_models", "speech_models", "vision_models", "convolutional_models"]
-DRIFT = ["drift_and_cosine", "drift_spearman", "drift_pearson", "isotropic_level"]
-SHAPE = ["shape_of_anisotropy", "intrinsic_dimension", "dimension_scales", "dimension_sizes", "local_isotropy"]
-ATTENTION = ["attention_heads", "query_key_alignment"]
-BLOCK = ["block_cosine", "block_norm", "block_scores", "block_query_key_cosine", "block_query_key_norm", "block_rows", "block_extremes"]
-ORDER = [*GROUPS, "layer_profile", *DRIFT, *SHAPE, *ATTENTION, *BLOCK, "spectrum", "dimension_share", "norms", "policy_difference"]
-"""How the page reads; a figure that someone added follows by name."""
+TOPICS = [
+    "Cosine over the layers",
+    "Every metric",
+    "Drift and chance",
+    "Shape and dimension",
+    "Attention",
+    "The untrained block",
+    "Spectra, norms and tokens",
+]
+"""The headings of the page in reading order; figures of another topic, or of none, follow."""
 
 FOLLOWS = "currentColor"
 PAGE: dict[str, Any] = {
@@ -67,19 +69,16 @@ class Drawn:
     """The exception of a figure that could not be drawn; it has no panels then."""
 
 
-def drawn(table: pd.DataFrame, series: pd.DataFrame, failures: Failures, but: Collection[str] = ()) -> list[Drawn]:
-    """Every figure that these tables can fill, `but` these, in reading order; one that raises is there with its exception."""
-    others = [name for name in figures.names() if name not in ORDER and name not in but]
-    return filled([*(name for name in ORDER if name in figures), *others], table, series, failures)
+def drawn(table: pd.DataFrame, series: pd.DataFrame, failures: Failures, *, over_steps: bool = False) -> list[Drawn]:
+    """The figures that these tables can fill, in reading order: those over the steps of a training, or all others.
 
-
-def filled(names: Iterable[str], table: pd.DataFrame, series: pd.DataFrame, failures: Failures) -> list[Drawn]:
-    """Those of these figures that the tables can fill, or that raised. Altair checks nothing: tests have, and it takes seconds."""
+    A figure that raises is there with its exception.
+    """
     from altair.utils.schemapi import debug_mode
 
     found = []
-    with debug_mode(False):
-        for figure in (figures[name] for name in names):
+    with debug_mode(False):  # Altair's own checks take seconds, and the tests have made them
+        for figure in sorted((figure for figure in figures if figure.over_steps is over_steps), key=_reading_order):
             part = f"the figure {figure.name}"
             made = failures.attempt(part, partial(_draw, figure, table, series))
             if made is not None:
@@ -87,6 +86,11 @@ def filled(names: Iterable[str], table: pd.DataFrame, series: pd.DataFrame, fail
             elif said := failures.said(part):
                 found.append(Drawn(figure, [], [], [], said))
     return found
+
+
+def _reading_order(figure: Figure) -> tuple[int, str, int, str]:
+    place = TOPICS.index(figure.topic) if figure.topic in TOPICS else len(TOPICS) + (not figure.topic)
+    return place, figure.topic, figure.order, figure.name
 
 
 def _draw(figure: Figure, table: pd.DataFrame, series: pd.DataFrame) -> Drawn | None:

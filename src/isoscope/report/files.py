@@ -16,9 +16,8 @@ from isoscope.core.figure import Figure
 from isoscope.core.group import one_checkpoint
 from isoscope.core.memory import addresses_left
 from isoscope.core.printable import plain
-from isoscope.drawing import POLICY_IS_CHOSEN
+from isoscope.drawing.policies import POLICY_IS_CHOSEN
 from isoscope.figures import figures
-from isoscope.report.training import ORDER as OVER_STEPS
 
 FORMATS = ("svg", "pdf", "png")
 ADDRESSES = 66 << 30
@@ -60,7 +59,7 @@ def write_figures(
     table, series = readable(table), readable(series)
     now = one_checkpoint(table, series)
     for figure in figures if names is None else [figures[name] for name in names]:
-        tables = (table, series) if figure.name in OVER_STEPS else now
+        tables = (table, series) if figure.over_steps else now
         written += noted.attempt(f"the files of the figure {figure.name}", partial(_write_figure, figure, *tables, folder, formats)) or []
     if failures is None:
         noted.raise_all("the figures")

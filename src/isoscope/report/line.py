@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import pandas as pd
 
 from isoscope.core.number import THIS_N
-from isoscope.drawing import in_layers, labelled, lines, policies
+from isoscope.drawing.labels import label_lines, line_names
+from isoscope.drawing.policies import list_policies
+from isoscope.drawing.selection import select_layers
 from isoscope.report.chance import site_name
 
 
@@ -23,7 +25,7 @@ class Line:
     @property
     def policy(self) -> str:
         """The token policy that is spoken of where none is named: `all`, where there is one."""
-        return policies(self.table)[0]
+        return list_policies(self.table)[0]
 
     @property
     def cosine(self) -> str:
@@ -34,8 +36,8 @@ class Line:
     def rows(self, metric: str, policy: str | None = None) -> pd.DataFrame:
         """The defined values of a metric by depth: of hidden and final states, or of what there is but heads."""
         own = self.table[self.table["metric"].eq(metric) & self.table["policy"].eq(policy or self.policy) & self.table["value"].notna()]
-        layered = in_layers(own)
-        chosen = layered if len(in_layers(self.table)) else own[own["head"].isna()]
+        layered = select_layers(own)
+        chosen = layered if len(select_layers(self.table)) else own[own["head"].isna()]
         order = chosen["kind"].eq("final").astype(int)
         return chosen.assign(order=order).sort_values(["layer", "order"], kind="stable").drop(columns="order")
 
@@ -54,8 +56,8 @@ class Line:
 
 def all_lines(table: pd.DataFrame, series: pd.DataFrame) -> list[Line]:
     """Every line, in the order of the table."""
-    table, series = labelled(table, series)
-    return [Line(name, table[table["line"] == name], series[series["line"] == name]) for name in lines(table)]
+    table, series = label_lines(table, series)
+    return [Line(name, table[table["line"] == name], series[series["line"] == name]) for name in line_names(table)]
 
 
 def greatest(rows: pd.DataFrame) -> pd.Series:

@@ -15,7 +15,8 @@ from isoscope.core.failures import Failures
 from isoscope.core.group import checkpoints, one_checkpoint, suites
 from isoscope.core.study import Section, Tables, studies
 from isoscope.core.version import __version__
-from isoscope.drawing import PALETTE, policies
+from isoscope.drawing.colours import PALETTE
+from isoscope.drawing.policies import list_policies
 from isoscope.report.bundle import asset, packed, rendered, vega
 from isoscope.report.chance import listed
 from isoscope.report.charts import drawn
@@ -27,7 +28,6 @@ from isoscope.report.line import Line, all_lines
 from isoscope.report.overview import HEIGHT, WIDTH, overview
 from isoscope.report.provenance import meanings, specification
 from isoscope.report.summary import summary
-from isoscope.report.training import ORDER
 
 Manifests = list[dict[str, Any]]
 TRAININGS, OVERVIEW = "the sections on trainings", "the table of models"
@@ -83,7 +83,7 @@ def page(
     from markupsafe import Markup
 
     now = one_checkpoint(table, series)
-    lines, charts = all_lines(*now), placed(drawn(*now, failures, but=ORDER))
+    lines, charts = all_lines(*now), placed(drawn(*now, failures))
     courses = failures.attempt(TRAININGS, lambda: study_sections(table, series, failures)) or []
     sections = followed(courses, sum(len(chart.numbers) for chart in charts))
     every = [*charts, *(chart for _, own in sections for chart in own)]
@@ -100,7 +100,7 @@ def page(
         version=__version__,
         state=state,
         measured=measured(table, lines),
-        policies=policies(table),
+        policies=list_policies(table),
         columns=columns,
         rows=rows,
         spark=(WIDTH, HEIGHT),
@@ -171,7 +171,7 @@ def measured(table: pd.DataFrame, lines: list[Line]) -> str:
     trained = checkpoints(table[table["model"].isin(suites(table))])
     of = f" ({counted(len(trained), 'checkpoint')})" if len(trained) else ""
     on = f" on {listed(sorted(data))}" if data else ""
-    tokens = listed(policies(table)) if policies(table) else "not recorded"
+    tokens = listed(list_policies(table)) if list_policies(table) else "not recorded"
     return f"{counted(models, 'model')}{of}{on}: {counted(metrics, 'metric')} at {counted(sites, 'site')}; tokens: {tokens}."
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from isoscope.core.bounded import parsed_object
 from isoscope.core.group import UNTRAINED
-from isoscope.drawing import policies
+from isoscope.drawing.policies import list_policies
 from isoscope.report.line import Line, bounds, greatest, least, place, show
 from isoscope.statistics.equal_n import describe_different_n
 from isoscope.statistics.permutation import MODELS, exact_permutation
@@ -54,7 +54,7 @@ def _form(line: Line, form: str) -> str:
     """One form of the share: policies with the same number and verdict are named together."""
     metric, spread = FORMS[form]
     together: dict[str, list[str]] = {}
-    for policy in [name for name in policies(line.table) if name not in LEFT_OUT]:
+    for policy in [name for name in list_policies(line.table) if name not in LEFT_OUT]:
         row = whole(line, metric, policy)
         if row is not None:
             together.setdefault(_judged(row, whole(line, spread, policy)), []).append(policy)
@@ -133,7 +133,7 @@ def heights(lines: list[Line]) -> pd.DataFrame:
     rows = pd.concat([line.table[line.table["metric"].eq("bell")] for line in lines])
     rows = rows[rows["stack"].isin(["encoder", "decoder"]) & rows["modality"].eq("text").fillna(False)]
     rows = rows[~rows["model"].str.startswith(UNTRAINED) & rows["value"].notna()]
-    every = [name for name in policies(rows) if rows.loc[rows["policy"].eq(name), "model"].nunique() == rows["model"].nunique()]
+    every = [name for name in list_policies(rows) if rows.loc[rows["policy"].eq(name), "model"].nunique() == rows["model"].nunique()]
     rows = rows[rows["policy"].eq(every[0])] if every else rows.iloc[:0]
     by_model = rows.assign(decoder=rows["stack"].eq("decoder")).groupby(["model", "decoder", "policy"], as_index=False)
     means = by_model.agg({"value": "mean", "n": "min", "metric": "first", "interval_about": "first"})

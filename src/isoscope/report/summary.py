@@ -6,7 +6,7 @@ import pandas as pd
 
 from isoscope.core.group import UNTRAINED
 from isoscope.core.study import studies
-from isoscope.drawing import policies
+from isoscope.drawing.policies import list_policies
 from isoscope.report.chance import listed, spoken, verdict
 from isoscope.report.heads import alignment, sharpness, sinks
 from isoscope.report.line import Line, bounds, greatest, least, place, share, show
@@ -165,7 +165,7 @@ def dominant_direction(line: Line) -> str | None:
 
 def token_effect(line: Line) -> str | None:
     """What changes without special and first tokens, at the layer where it changes most."""
-    known = policies(line.table)
+    known = list_policies(line.table)
     if not {"all", "body"} <= set(known):
         return None
     order = [name for name in ("all", "no-special", "body") if name in known]

@@ -8,34 +8,15 @@ from isoscope.core.bounded import parsed_object
 from isoscope.core.failures import Failures
 from isoscope.core.group import UNTRAINED, checkpoints, first_seed, one_checkpoint, suites
 from isoscope.core.study import Section
-from isoscope.drawing import policies
-from isoscope.drawing.projection import STEPS, chosen_heads
-from isoscope.drawing.training import evenly, verdict
+from isoscope.drawing.policies import list_policies
+from isoscope.drawing.selection import pick_evenly
+from isoscope.drawing.steps import read_verdict
+from isoscope.figures.training_projections import CLOUD_STEPS, shown_heads
 from isoscope.metrics import registry
 from isoscope.report.chance import listed, runs
-from isoscope.report.charts import filled
+from isoscope.report.charts import drawn
 from isoscope.report.line import bounds, greatest, least, show
 
-ORDER = [
-    "training_motion",
-    "training_clouds",
-    "training_paths",
-    "training_cosine",
-    "training_dot",
-    "training_entropy",
-    "training_alignment",
-    "training_onsets",
-    "training_map",
-    "training_geometry",
-    "training_dimension",
-    "training_clouds_keys",
-    "training_clouds_queries",
-    "training_paths_keys",
-    "training_paths_queries",
-    "training_components",
-    "training_seeds",
-]
-"""How the section of a suite reads."""
 BETWEEN = {
     "hidden": ("mean_cosine", "between_cosine", "drift_ratio", "drift_norm", "top_share", "effective_rank", "two_nn"),
     "attention": ("qk_cosine", "qk_dot", "attention_entropy", "attention_entropy_normalised"),
@@ -84,7 +65,7 @@ def trainings(table: pd.DataFrame, series: pd.DataFrame, failures: Failures) -> 
     found = []
     for name in suites(table):
         rows, points = table[table["model"].eq(name)], series[series["model"].eq(name)]
-        found.append(Section(name, *about(rows), sentences(rows), filled(ORDER, rows, points, failures)))
+        found.append(Section(name, *about(rows), sentences(rows), drawn(rows, points, failures, over_steps=True)))
     return found
 
 
@@ -128,7 +109,7 @@ def changed(rows: pd.DataFrame, metric: str, name: str) -> str | None:
     layers = own[own["layer"].notna()]
     if layers.empty:
         return None
-    said = layers["spec"].map(verdict)
+    said = layers["spec"].map(read_verdict)
     up, down = _layers(layers[said.eq("up")]), _layers(layers[said.eq("down")])
     most = layers.iloc[int(layers["value"].abs().to_numpy(float).argmax())]
     parts = [part for part in (f"rises in {up}" if up else "", f"falls in {down}" if down else "") if part]
@@ -185,7 +166,7 @@ def said(rows: pd.DataFrame, metric: str) -> str | None:
     if own.empty:
         return None
     row = own.iloc[0]
-    word = verdict(row["spec"])
+    word = read_verdict(row["spec"])
     return f"{word[:1].upper()}{word[1:]}: {show(float(row['value']))}{bounds(row)}, {note(row['spec'])}."
 
 
@@ -195,7 +176,7 @@ def dimension(rows: pd.DataFrame) -> str | None:
     layers, whole = own[own["layer"].notna()], own[own["layer"].isna()]
     if own.empty:
         return None
-    mean = f" on average over blocks: {verdict(whole['spec'].iloc[0])} ({note(whole['spec'].iloc[0])})" if len(whole) else ""
+    mean = f" on average over blocks: {read_verdict(whole['spec'].iloc[0])} ({note(whole['spec'].iloc[0])})" if len(whole) else ""
     each = f"{'; by' if mean else ' by'} layer it {_by_verdict(layers)}" if len(layers) else ""
     found = rows[rows["metric"].eq("two_nn") & rows["kind"].eq("hidden") & rows["layer"].notna() & rows["policy"].eq(own["policy"].iloc[0])]
     reach = ""
@@ -218,14 +199,14 @@ def held(table: pd.DataFrame, series: pd.DataFrame) -> tuple[pd.DataFrame, pd.Da
     drawn = pd.Series(False, index=table.index)
     for kind, metrics in BETWEEN.items():
         drawn |= table["kind"].eq(kind) & table["metric"].isin(list(metrics)) & table["layer"].notna()
-    drawn &= table["policy"].eq(policies(table)[0])
+    drawn &= table["policy"].eq(list_policies(table)[0])
     measured = registry.names()
     kept = table.index.isin(shown[0]) | drawn | ~table["metric"].isin(measured)
     derived = first_seed(series[~series["name"].isin(measured)])
     clouds = derived[derived["name"].str.startswith("cloud_in")]
-    shown_steps = clouds.groupby("model")["step"].transform(lambda steps: steps.isin(evenly(steps, STEPS)))
+    shown_steps = clouds.groupby("model")["step"].transform(lambda steps: steps.isin(pick_evenly(steps, CLOUD_STEPS)))
     derived = derived.drop(clouds.index[~shown_steps.astype(bool)])
-    of_heads = [head.of(derived).index for head in chosen_heads(table)]
+    of_heads = [head.select(derived).index for head in shown_heads(table)]
     points = [shown[1], derived.index[derived["head"].isna()], *of_heads]
     return table[kept], series[series.index.isin([place for places in points for place in places])]
 
@@ -256,7 +237,7 @@ def _layers(rows: pd.DataFrame) -> str:
 
 def _by_verdict(rows: pd.DataFrame) -> str:
     """Layers by verdict: "holds in layers 0–2, is undecided in layer 3"."""
-    said = rows["spec"].map(verdict)
+    said = rows["spec"].map(read_verdict)
     words = {"holds": "holds", "fails": "fails", "undecided": "is undecided"}
     return ", ".join(f"{words[one]} in {_layers(rows[said.eq(one)])}" for one in VERDICTS if said.eq(one).any())
 
