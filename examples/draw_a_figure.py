@@ -13,7 +13,7 @@ from tiny_model import tiny_model
 
 import isoscope
 from isoscope.figures import figures
-from isoscope.report.files import PRINT, rendered
+from isoscope.report.files import PRINT, render_chart
 
 
 def main() -> None:
@@ -25,7 +25,7 @@ def main() -> None:
             run = isoscope.measure(str(tiny_model(Path(work) / "tiny")), out=Path(work) / "run", max_tokens=8_000, quiet=True)
         table = run.table("between_cosine")
         chart = figures["layer_profile"].draw(table, run.series()).properties(width=640, height=230)
-        out.write_bytes(rendered(chart.to_dict() | {"config": PRINT}, out.suffix.removeprefix(".")))
+        out.write_bytes(render_chart(chart.to_dict() | {"config": PRINT}, out.suffix.removeprefix(".")))
         print(f"{out}: {out.stat().st_size:,} bytes")
 
 

@@ -96,9 +96,9 @@ def command_of(name: str) -> str:
 def page() -> str:
     """docs/gallery.md, from the registry of figures and the papers."""
     from isoscope.figures import figures
-    from isoscope.report.cited import cited
+    from isoscope.report.paper_sections import figure_citations
 
-    known = cited()
+    known = figure_citations()
     own = [figure for figure in figures if figure.function.__module__.startswith("isoscope.figures.")]
     parts = [
         "<!-- Written by tools/make_gallery.py from the figures' own titles and captions; change those in src/isoscope/figures. -->",

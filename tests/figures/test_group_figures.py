@@ -15,7 +15,7 @@ from isoscope.core.published import CURVES, published
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.drawing import INK, PALETTE, model_curves, with_curves
 from isoscope.figures import figures
-from isoscope.report.charts import legend_of, panels
+from isoscope.report.charts import find_legend, split_panels
 from isoscope.statistics.association import associations
 from isoscope.statistics.chance import one_pair
 from tests.figures.made_table import ZOO, made_zoo
@@ -128,7 +128,7 @@ def test_published_values_are_cosines_and_say_how_they_were_read():
 
 
 def test_the_legend_tells_an_untrained_twin_a_published_curve_and_a_level(drawn):
-    legend = {name: (tone, dash) for name, tone, dash in legend_of(drawn("token_models"))}
+    legend = {name: (tone, dash) for name, tone, dash in find_legend(drawn("token_models"))}
     assert legend["gpt2"][1] == legend["t5-base"][1] == "1 0"
     assert legend["untrained:gpt2"][1] == "6 3"
     assert legend["gpt2: Ethayarajh 2019 [code]"] == (legend["gpt2"][0], "2 2")
@@ -212,7 +212,7 @@ def test_few_layers_are_hollow(zoo):
 def test_isotropic_level_has_a_point_a_model_and_dimension(zoo, drawn):
     rows = rows_of(drawn("isotropic_level"))
     points = rows[rows["curve"].notna() & (rows["policy"] == "all")]
-    tones = {name: tone for name, tone, _ in legend_of(drawn("isotropic_level"))}
+    tones = {name: tone for name, tone, _ in find_legend(drawn("isotropic_level"))}
     marks = {(row["group"], tones[row["curve"]]) for _, row in points.iterrows()}
     assert len(marks) == len(ZOO), "shape and colour together name a model"
     assert len(points) == sum(len(dims) for *_, dims in ZOO.values())
@@ -224,8 +224,8 @@ def test_isotropic_level_has_a_point_a_model_and_dimension(zoo, drawn):
 
 def test_on_a_page_the_legend_is_the_pages(zoo, drawn):
     spec = drawn("token_models")
-    for panel in panels(spec):
+    for panel in split_panels(spec):
         text = json.dumps({key: value for key, value in panel.items() if key != "datasets"})
         assert '"symbolType"' not in text
         assert panel["width"] == "container"
-    assert legend_of(figures["layer_profile"].draw(zoo, NONE).to_dict()) == []
+    assert find_legend(figures["layer_profile"].draw(zoo, NONE).to_dict()) == []

@@ -13,8 +13,8 @@ from isoscope.drawing.depth_profile import ROLES, by_depth, role_curves
 from isoscope.drawing.layer_curves import MOST
 from isoscope.figures import figures
 from isoscope.figures.local_isotropy import CONTROL, LOCAL, WHOLE
-from isoscope.report.charts import legend_of
-from isoscope.report.files import rendered
+from isoscope.report.charts import find_legend
+from isoscope.report.files import render_chart
 
 NAMES = ["shape_of_anisotropy", "intrinsic_dimension", "dimension_scales", "dimension_sizes", "local_isotropy"]
 MODELS = {"org/decoder": ("decoder", 12), "org/other-decoder": ("decoder", 6), "org/encoder": ("encoder", 6), "org/net": ("backbone", 4)}
@@ -85,7 +85,7 @@ def test_colours_say_what_a_model_is_and_dashes_which(both):
     assert curves["org/decoder"].dash != curves["org/other-decoder"].dash
     assert curves["org/net"].tone not in ROLES.values()
     spec = figures["shape_of_anisotropy"].draw(*both).to_dict()
-    assert [name for name, *_ in legend_of(spec)] == [curve.name for curve in curves.values()]
+    assert [name for name, *_ in find_legend(spec)] == [curve.name for curve in curves.values()]
 
 
 def test_only_the_intrinsic_dimension_is_drawn_with_its_null(both):
@@ -127,6 +127,6 @@ def test_local_share_stands_beside_the_global_one_and_its_control(both):
 
 def test_each_can_be_printed(both):
     for name in NAMES:
-        picture = rendered(figures[name].draw(*both).to_dict(), "svg").decode()
+        picture = render_chart(figures[name].draw(*both).to_dict(), "svg").decode()
         assert picture.count("<path") > 20
         assert "NaN" not in picture

@@ -12,8 +12,8 @@ from isoscope.core.group import checkpoints, first_seed, one_checkpoint, suites
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.drawing.training import evenly, ticks
 from isoscope.figures import figures
-from isoscope.report.files import rendered
-from isoscope.report.training import ORDER
+from isoscope.report.files import render_chart
+from isoscope.report.training import OVER_STEPS
 from isoscope.statistics.chance import head_threshold
 from tests.figures.made_suite import HEADS, LAYERS, OPPOSITE, SAME, STEPS, SUITES, D, made_suite, vectors
 from tests.figures.made_table import made_table
@@ -33,7 +33,7 @@ def one(both) -> Tables:
 
 @pytest.fixture(scope="module")
 def specs(one) -> dict[str, dict]:
-    return {name: figures[name].draw(*one).to_dict() for name in ORDER}
+    return {name: figures[name].draw(*one).to_dict() for name in OVER_STEPS}
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +55,10 @@ def rows_of(spec: dict, panel: dict, *columns: str) -> pd.DataFrame:
 
 
 def test_every_figure_over_steps_is_in_the_order_of_the_page():
-    assert sorted(ORDER) == [name for name in figures.names() if name.startswith("training_")]
+    assert sorted(OVER_STEPS) == [name for name in figures.names() if name.startswith("training_")]
 
 
-@pytest.mark.parametrize("name", ORDER)
+@pytest.mark.parametrize("name", OVER_STEPS)
 def test_without_a_suite_nothing_is_drawn(name, no_suites):
     assert [figures[name].draw(*tables) for tables in no_suites] == [None] * 3
     assert figures[name].caption.endswith(".")
@@ -71,7 +71,7 @@ def test_no_chart_holds_what_json_cannot_say(specs):
 
 def test_each_can_be_printed(specs):
     for name in ("training_clouds", "training_paths", "training_cosine", "training_onsets", "training_dimension", "training_components"):
-        picture = rendered(specs[name], "svg").decode()
+        picture = render_chart(specs[name], "svg").decode()
         assert "NaN" not in picture
         assert picture.count("<path") > 20
 

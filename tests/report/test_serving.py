@@ -230,7 +230,7 @@ def test_without_the_token_nothing_is_shown(one, path, query):
     answer = connection.getresponse()
     text = answer.read().decode()
     assert answer.status == 403
-    assert "Open the whole address that isoscope serve printed" in text
+    assert "Open the full address that isoscope serve printed" in text
     assert one.token not in text
     assert_closed({name.lower(): value for name, value in answer.getheaders()})
     connection.close()

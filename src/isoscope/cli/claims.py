@@ -42,14 +42,14 @@ def run(
     from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, stacked
     from isoscope.engine.results import Results
     from isoscope.papers import claims
-    from isoscope.report.claims import verdicts
+    from isoscope.report.claims import verdict_rows
 
     claims(paper)  # a paper that is not known is said before anything is read
     opened = [Results(run) for run in runs]
     rows = [results.table(policy="every") for results in opened] + [results.table(list(also), "every") for results in opened if also]
     table = stacked(rows, TABLE_COLUMNS).drop_duplicates(ignore_index=True)
     failures = Failures()
-    found = verdicts(table, stacked([results.series() for results in opened], SERIES_COLUMNS), paper, failures)
+    found = verdict_rows(table, stacked([results.series() for results in opened], SERIES_COLUMNS), paper, failures)
     if json:
         from dataclasses import asdict
         from json import dumps

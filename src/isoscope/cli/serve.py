@@ -29,7 +29,7 @@ def run(
     from isoscope.core.errors import IsoscopeError
     from isoscope.core.extras import require_extra
     from isoscope.core.failures import Failures
-    from isoscope.report.page import page
+    from isoscope.report.page import render_page
     from isoscope.report.serving import Follower, Server, state_of
 
     require_extra("report", "isoscope serve")
@@ -39,7 +39,7 @@ def run(
 
     def build(state: str) -> str:
         failures = Failures()
-        text = page(*tables_of(runs), title=title, state=state, failures=failures)
+        text = render_page(*tables_of(runs), title=title, state=state, failures=failures)
         for error in failures.errors.values():
             traceback.print_exception(error)
         return text

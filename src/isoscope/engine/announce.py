@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isoscope.core.errors import IsoscopeError
+from isoscope.core.wording import format_bytes
 from isoscope.statistics.groups import groups_at
 
 M_MMAP_THRESHOLD, LARGE = -3, 1 << 17
 """A parameter of the GNU C library's malloc, and from how many bytes on a block is large: every state of a batch should be, since what
 is left of smaller ones between pieces in use differs from batch to batch, and the peak would be that of the unluckiest."""
+human = format_bytes
 
 
 @dataclass(frozen=True)
@@ -95,21 +97,6 @@ def peak_memory() -> int:
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-def human(size: float) -> str:
-    """A size as people say it.
-
-    >>> human(1_530_000_000)
-    '1.5 GB'
-    """
-    for unit in ("B", "KB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit != "GB" else f"{size:.1f} GB"
-        size /= 1000
-        if unit == "MB" and size < 1000:
-            return f"{size:.1f} GB"
-    return f"{size:.1f} TB"
 
 
 def check_disk(folder: Path, needed: int) -> None:

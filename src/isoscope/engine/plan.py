@@ -8,6 +8,7 @@ from typing import Any
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.source import Source
+from isoscope.core.wording import format_duration
 from isoscope.engine.announce import human
 from isoscope.engine.executor import Engine
 from isoscope.engine.measure import Given, cell_identity
@@ -18,6 +19,7 @@ from isoscope.store.run import Run
 
 ROOM = 1 << 30
 """Bytes of a process without a model."""
+spoken = format_duration
 
 
 @dataclass(frozen=True)
@@ -116,11 +118,3 @@ def say(planned: list[Planned], run: Run, count: int, *, far: bool = False) -> l
 def _more(cost: Cost) -> str:
     disk = "" if cost.disk is None else f", {human(cost.disk)} on disk"
     return disk + ("" if cost.seconds is None else f", {spoken(cost.seconds)}")
-
-
-def spoken(seconds: float) -> str:
-    """
-    >>> spoken(42), spoken(600), spoken(9000)
-    ('42 s', '10 min', '2.5 h')
-    """
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
