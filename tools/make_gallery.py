@@ -141,7 +141,7 @@ def measure_missing() -> None:
 
 def draw(names: list[str]) -> Iterator[Path]:
     """Draw these figures, run by run."""
-    from isoscope.cli.report import tables_of
+    from isoscope.cli.run_tables import read_runs
     from isoscope.lab.null import DIMENSIONS, tables
     from isoscope.report import write_figures
 
@@ -150,7 +150,7 @@ def draw(names: list[str]) -> Iterator[Path]:
         if not own:
             continue
         if run:
-            table, series, _ = tables_of([str(ROOT / run)], [metric for name in own for metric in ALSO.get(name, ())])
+            table, series, _ = read_runs([str(ROOT / run)], [metric for name in own for metric in ALSO.get(name, ())])
         else:
             table, series = tables(DIMENSIONS, 4096)
         for path in write_figures(table, series, PICTURES, formats=("svg",), names=own):

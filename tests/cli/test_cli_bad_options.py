@@ -47,7 +47,7 @@ def test_a_value_that_an_option_does_not_take(bert, paragraphs, tmp_path, words,
         (("--policy", "ß"), "it has all, body, no-special and every."),
         (("--format", "cvs"), "--format must be csv, json or parquet; got 'cvs', did you mean csv?"),
         (("--series", "--metric", "mean_cosine"), "There is no series called 'mean_cosine'"),
-        (("--series", "--policy", "body"), "--policy chooses numbers, and --series has all of them"),
+        (("--series", "--policy", "body"), "--policy has no effect on --series, which contains every policy"),
     ],
 )
 def test_a_table_that_cannot_be_had(good_run, words, said):
@@ -124,4 +124,4 @@ def test_memory_that_runs_out_in_a_library_is_one_sentence(monkeypatch):
         )
 
     monkeypatch.setattr("isoscope.cli._run", hungry)
-    isoscope("list").refused("There is not enough memory for this", "give it less, or a machine with more.")
+    isoscope("list").refused("Out of memory (", "reduce the input, or use a machine with more memory.")

@@ -18,7 +18,7 @@ def block_run(tmp_path_factory):
 
 def test_numbers_and_verdicts_are_printed(tmp_path):
     answer = isoscope("block", *TINY, "--out", tmp_path / "run").worked()
-    assert answer.out.startswith("block bert post-LN, d = 32\n  N*, mean of norms: 5.65")
+    assert answer.out.startswith("block bert post-LN, d = 32\n  N*, mean of norms: 5.66")
     assert "not a property of the block: its last norm makes every output 5.66 long" in answer.out
     assert answer.out.rstrip().endswith(str(tmp_path / "run"))
 
@@ -105,7 +105,7 @@ def test_an_architecture_by_type_and_by_folder(gpt2, tmp_path):
         (("--depth", "0"), "--depth counts blocks, from 1 on; got 0"),
         (("--depth", "two"), "--depth takes whole numbers"),
         (("--arch", "gpt3"), "a type that transformers knows"),
-        (("--arch", "gpt2", "--init", "torch"), "belong to the plain block"),
+        (("--arch", "gpt2", "--init", "torch"), "are options of the plain block"),
         (("--heads", 5), "--d must be a multiple of --heads; got 32 and 5"),
         (("--draws", 0), "--draws must be at least 1"),
         (("--batch", 0), "--batch must be at least 1"),

@@ -7,6 +7,7 @@ import pytest
 
 import isoscope as library
 from isoscope.core.table import SERIES_COLUMNS, tidy
+from isoscope.core.wording import format_number
 from isoscope.statistics.association import association, associations
 from isoscope.store.run import Run
 from tests.cli.calling import isoscope
@@ -49,7 +50,7 @@ def test_the_table_fits_and_says_what_each_number_is(zoo):
     own = found[(found["model"] == "resnet-50") & (found["predictor"] == "drift_norm")].iloc[0]
     line = next(line for line in shown.splitlines() if "resnet-50" in line).split()
     assert line[:2] == ["resnet-50", "17"]
-    assert line[6:8] == [f"{own['difference']:.3f}", f"{own['p']:.3f}"]
+    assert line[6:8] == [format_number(own["difference"]), format_number(own["p"], digits=2)]
 
 
 def test_the_policy_is_the_readers(zoo):

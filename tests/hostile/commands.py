@@ -1,7 +1,6 @@
 """What is fuzzed of the command line: its words, its options, and the commands that read a run."""
 
 import contextlib
-import inspect
 import io
 import os
 import random
@@ -10,6 +9,7 @@ import sys
 import traceback
 from functools import cache, partial
 from pathlib import Path
+from typing import get_type_hints
 
 from tests.hostile.mutate import STRIDE, WORDS, mutated
 
@@ -236,15 +236,11 @@ def jobs(seeds: Path) -> list[list[str]]:
 @cache
 def options_of(name: str) -> list[str]:
     """The options of a command that take a value."""
-    from isoscope.cli.app import VERBS
+    from isoscope.cli.app import VERBS, name_verb
 
-    (verb,) = (verb for verb in VERBS if verb.__name__.rpartition(".")[2].rstrip("_") == name)
-    given = inspect.signature(verb.run).parameters.values()
-    return [
-        "--" + one.name.rstrip("_").replace("_", "-")
-        for one in given
-        if "Option" in str(one.annotation) and "[bool" not in str(one.annotation)
-    ]
+    (verb,) = (verb for verb in VERBS if name_verb(verb) == name)
+    hints = {option: str(hint) for option, hint in get_type_hints(verb.run, include_extras=True).items()}
+    return ["--" + option.replace("_", "-") for option, hint in hints.items() if "Option" in hint and "[bool" not in hint]
 
 
 def options(seeds: Path, work: Path, chance: random.Random) -> None:

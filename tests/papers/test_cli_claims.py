@@ -49,8 +49,8 @@ def test_the_table_reads_well(good: Path) -> None:
 def test_where_nothing_was_tried_there_is_no_table(tmp_path: Path) -> None:
     nothing = written(tmp_path / "run", ([row("a", "token", "mean_norm", 1.0, layer=0)], []))
     said = isoscope("claims", nothing).worked().out
-    assert "claims were not tried, so that they are undecided:" in said
-    assert "verdict" not in said.split("were not tried")[0]
+    assert "claims were not tested and are therefore undecided:" in said
+    assert "verdict" not in said.split("were not tested")[0]
 
 
 def test_strict_says_so_where_a_claim_fails(good: Path, bad: Path) -> None:

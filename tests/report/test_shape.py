@@ -109,7 +109,7 @@ def test_models_are_compared_where_there_are_three_of_each():
     lines = lines_of(*made)
     said = str(encoders_and_decoders(lines[0], lines))
     assert "(squared, tokens: all) is 0.600 on average over 3 decoders and 0.0150 over 4 encoders" in said
-    assert "p = 0.0286 (the least that this many models can give is 0.0286)" in said  # 1/35
+    assert "p = 0.029 (the least that this many models can give is 0.029)" in said  # 1/35
     two = [lines[0], lines[1], *lines[3:]]
     assert encoders_and_decoders(lines[0], two) == (
         "Whether decoders differ from encoders cannot be decided with 2 decoders and 4 encoders; it takes 3 of each."

@@ -93,7 +93,7 @@ def test_alignment_and_dimension_are_said_by_verdict():
     )
     found = summarise_training(rows)
     assert (
-        "holds in layers 1–2, fails in layer 3, is undecided in layer 4. All layers at once at the last step: p = 0.00100."
+        "holds in layers 1–2, fails in layer 3, is undecided in layer 4. All layers at once at the last step: p = 0.0010."
         in found["Beyond chance"]
     )
     assert found["Intrinsic dimension"].startswith(

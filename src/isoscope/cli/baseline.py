@@ -7,32 +7,34 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from isoscope.cli.arguments import Json, Policy, Quiet, Seed
+from isoscope.cli.output import new_table, print_json, print_table, print_text, write_errors_as_user_errors
+from isoscope.core.wording import format_number
+
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.console import Console
 
-WIDTH = 100
-FEWEST, MOST, WIDEST = 100, 10**8, 16_384
-"""Draws of a simulation: fewer have no error worth the name. Points over all draws, and dimensions of one: more take minutes."""
+FEWEST_DRAWS, MOST_POINTS, MOST_DIMENSIONS = 100, 10**8, 16_384
+"""Limits of a simulation: fewer draws have no useful error; more points over all draws, or more dimensions, take minutes."""
 
 
 def run(
-    d: Annotated[list[str] | None, typer.Option("--d", help="Dimensions, as 768 or 16,64; may be repeated. 16 … 8192 by default.")] = None,
-    n: Annotated[int, typer.Option("--n", help="Points.")] = 4096,
-    run: Annotated[str | None, typer.Option("--run", help="A run, whose models' own levels are drawn in.")] = None,
-    policy: Annotated[str, typer.Option(help="The run's tokens: all, no-special, body, or a part that was split off.")] = "all",
+    d: Annotated[list[str] | None, typer.Option("--d", help="Dimensions, as 768 or 16,64; may be repeated. Default: 16 to 8192.")] = None,
+    n: Annotated[int, typer.Option("--n", help="Number of points.")] = 4096,
+    run: Annotated[str | None, typer.Option("--run", help="A run, to compare its models with the null.")] = None,
+    policy: Policy = "all",
     head_d: Annotated[int, typer.Option(help="Dimensions of a head, for cos(Q̄, K̄).")] = 64,
-    heads: Annotated[int, typer.Option(help="Heads that are looked at.")] = 144,
-    two_nn: Annotated[bool, typer.Option("--two-nn", help="TwoNN's level too, by simulation: some seconds.")] = False,
+    heads: Annotated[int, typer.Option(help="Number of heads that are tested.")] = 144,
+    two_nn: Annotated[bool, typer.Option("--two-nn", help="Also simulate the null of TwoNN, which takes some seconds.")] = False,
     monte_carlo: Annotated[
-        int | None, typer.Option(metavar="DRAWS", help="Check every closed form by so many draws; at least 100.")
+        int | None, typer.Option(metavar="DRAWS", help="Check every closed form with this many draws; at least 100.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of what is drawn.")] = 0,
-    out: Annotated[str | None, typer.Option(help="A folder for both figures, cosine_density and isotropic_level.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Every number as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    seed: Seed = 0,
+    out: Annotated[str | None, typer.Option(help="A folder for the figures cosine_density and isotropic_level.")] = None,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
-    """What isotropic points would give: the levels that every number is held against, in closed form.
+    """Print the values that isotropic points would give, in closed form: the null of every number.
 
     **Examples**
 
@@ -45,63 +47,61 @@ def run(
     from isoscope.lab.null import DIMENSIONS, closed_forms
     from isoscope.statistics.chance import head_threshold
 
-    dimensions = _dimensions(d) if d else list(DIMENSIONS)
-    _check(n=n, head_d=head_d, heads=heads, seed=seed, draws=monte_carlo)
+    dimensions = _parse_dimensions(d) if d else list(DIMENSIONS)
+    _check_counts(n=n, head_d=head_d, heads=heads, seed=seed, draws=monte_carlo)
     _check_width(max(dimensions), two_nn=two_nn, draws=monte_carlo)
-    measured = _measured(run, policy) if run is not None else None
-    found: dict[str, Any] = {
+    measured = _rows_of_run(run, policy) if run is not None else None
+    null: dict[str, Any] = {
         "n": n,
         "levels": [{"d": size} | closed_forms(size, n) for size in dimensions],
         "heads": {"d": head_d, "heads": heads, "threshold": head_threshold(head_d, heads)},
     }
-    _draw(found, two_nn=two_nn, draws=monte_carlo, seed=seed, quiet=quiet)
+    _simulate(null, two_nn=two_nn, draws=monte_carlo, seed=seed, quiet=quiet)
     if measured is not None:
-        found["models"] = _models(measured)
+        null["models"] = _average_models(measured)
     if out is not None:
-        found["figures"] = _figures(dimensions, n, measured, Path(out))
+        null["figures"] = _write_figures(dimensions, n, measured, Path(out))
     if json:
-        from isoscope.core.bounded import strict_json
-
-        typer.echo(strict_json(_plain(found)))
-        return
-    _print(found)
+        print_json(null)
+    else:
+        _print_null(null)
 
 
-def _dimensions(words: list[str]) -> list[int]:
-    """Dimensions as they are typed, each once, in rising order."""
+def _parse_dimensions(words: list[str]) -> list[int]:
+    """The dimensions of the options, each once, in rising order."""
     from isoscope.core.errors import IsoscopeError
 
-    found = set()
+    dimensions = set()
     for word in (part.strip() for given in words for part in given.split(",")):
         if not (word.isascii() and word.isdigit() and 2 <= int(word) <= 10**6):
             raise IsoscopeError(f"--d takes dimensions from 2 to 1,000,000, as in --d 768 or --d 16,64; got {word!r}.")
-        found.add(int(word))
-    return sorted(found)
+        dimensions.add(int(word))
+    return sorted(dimensions)
 
 
-def _check(*, n: int, head_d: int, heads: int, seed: int, draws: int | None) -> None:
+def _check_counts(*, n: int, head_d: int, heads: int, seed: int, draws: int | None) -> None:
     from isoscope.core.counts import check_count
     from isoscope.core.errors import IsoscopeError
 
     for name, value, least in (("n", n, 10), ("head_d", head_d, 2), ("heads", heads, 1), ("seed", seed, 0)):
         check_count(name, value, least)
-    if draws is not None and draws < FEWEST:
-        raise IsoscopeError(f"--monte-carlo needs at least {FEWEST} draws to know its error; got {draws}.")
-    if draws is not None and draws * max(n, heads * head_d) > MOST:
+    if draws is not None and draws < FEWEST_DRAWS:
+        raise IsoscopeError(f"--monte-carlo needs at least {FEWEST_DRAWS} draws to estimate its error; got {draws}.")
+    if draws is not None and draws * max(n, heads * head_d) > MOST_POINTS:
         raise IsoscopeError(
-            f"--monte-carlo {draws} at --n {n} and --heads {heads} would draw for minutes; ask for fewer draws or fewer points."
+            f"--monte-carlo {draws} at --n {n} and --heads {heads} would take minutes; ask for fewer draws or fewer points."
         )
 
 
 def _check_width(d: int, *, two_nn: bool, draws: int | None) -> None:
     from isoscope.core.errors import IsoscopeError
 
-    if d > WIDEST and (two_nn or draws is not None):
-        asked = "--two-nn" if two_nn else "--monte-carlo"
-        raise IsoscopeError(f"{asked} draws points of at most {WIDEST:,} dimensions; got --d {d}, whose closed forms need no drawing.")
+    if d > MOST_DIMENSIONS and (two_nn or draws is not None):
+        option = "--two-nn" if two_nn else "--monte-carlo"
+        raise IsoscopeError(f"{option} simulates at most {MOST_DIMENSIONS:,} dimensions; got --d {d}. The closed forms need no simulation.")
 
 
-def _measured(run: str, policy: str) -> pd.DataFrame:
+def _rows_of_run(run: str, policy: str) -> pd.DataFrame:
     """Mean cosine and isotropy score of a run's hidden states."""
     from isoscope.core.errors import IsoscopeError
     from isoscope.engine.results import Results
@@ -114,13 +114,13 @@ def _measured(run: str, policy: str) -> pd.DataFrame:
     return rows
 
 
-def _models(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """Each model's average over its layers of one dimension, beside both levels of isotropy."""
+def _average_models(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """The mean of each model over its layers of one dimension, with both isotropic levels."""
     from isoscope.drawing import with_curves
     from isoscope.lab.null import average_quantile
     from isoscope.statistics.chance import one_pair
 
-    found = []
+    models = []
     for key, own in with_curves(rows).groupby(["curve", "d"], sort=False):
         curve, d = str(key[0]), int(str(key[1]))
         cosines, scores = (own[own["metric"] == name] for name in ("mean_cosine", "isotropy_score"))
@@ -129,45 +129,44 @@ def _models(rows: pd.DataFrame) -> list[dict[str, Any]]:
         n = int(cosines["n"].min())
         levels = {"pair_95": one_pair(d), "average_95": average_quantile(d, n) if n > 1 else float("nan")}
         means = {"mean_cosine": float(cosines["value"].mean()), "isotropy_score": float(scores["value"].mean())}
-        found.append({"model": curve, "d": d, "n": n, "layers": len(cosines)} | means | levels)
-    return found
+        models.append({"model": curve, "d": d, "n": n, "layers": len(cosines)} | means | levels)
+    return models
 
 
-def _draw(found: dict[str, Any], *, two_nn: bool, draws: int | None, seed: int, quiet: bool) -> None:
-    """Put beside the closed forms what simulation gives, as far as it was asked for."""
+def _simulate(null: dict[str, Any], *, two_nn: bool, draws: int | None, seed: int, quiet: bool) -> None:
+    """Add the simulated levels to the closed forms."""
     from isoscope.engine.progress import Progress
-    from isoscope.lab import null
+    from isoscope.lab import null as lab
 
-    levels, n, head = found["levels"], found["n"], found["heads"]
+    levels, n, head = null["levels"], null["n"], null["heads"]
     tasks = (two_nn + (draws is not None)) * len(levels)
     if not tasks:
         return
-    with Progress(quiet=quiet).bar("drawing", tasks, "levels") as bar:
+    with Progress(quiet=quiet).bar("simulating", tasks, "levels") as bar:
         for level in levels:
             d = level["d"]
             if two_nn:
-                size = max(3, min(n, null.NEIGHBOURS))
-                level["two_nn"] = _estimate(null.two_nn(d, size, seed=seed)) | {"n": size}
+                size = max(3, min(n, lab.NEIGHBOURS))
+                level["two_nn"] = _with_error(lab.two_nn(d, size, seed=seed)) | {"n": size}
                 bar.advance()
             if draws is not None:
-                drawn = null.simulated(d, n, draws, seed)
+                simulated = lab.simulated(d, n, draws, seed)
                 level["simulated"] = {
-                    name: _estimate(estimate) | {"agrees": estimate.agrees(level[name], null.FORMS[name].slack(d, n))}
-                    for name, estimate in drawn.items()
+                    name: _with_error(estimate) | {"agrees": estimate.agrees(level[name], lab.FORMS[name].slack(d, n))}
+                    for name, estimate in simulated.items()
                 }
                 bar.advance()
         if draws is not None:
-            over, expected = null.simulated_heads(head["d"], head["heads"], draws, seed)
-            head["simulated"] = _estimate(over) | {"expected": expected, "agrees": over.agrees(expected)}
+            exceeded, expected = lab.simulated_heads(head["d"], head["heads"], draws, seed)
+            head["simulated"] = _with_error(exceeded) | {"expected": expected, "agrees": exceeded.agrees(expected)}
 
 
-def _estimate(estimate: Any) -> dict[str, Any]:
+def _with_error(estimate: Any) -> dict[str, Any]:
     return {"value": estimate.value, "error": estimate.error}
 
 
-def _figures(dimensions: list[int], n: int, measured: pd.DataFrame | None, folder: Path) -> list[str]:
-    """Figures 17 and 18; without their depth a run's rows fill no profile."""
-    from isoscope.core.errors import IsoscopeError
+def _write_figures(dimensions: list[int], n: int, measured: pd.DataFrame | None, folder: Path) -> list[str]:
+    """Write figures 17 and 18. The rows of a run go without their layer, so that they fill no profile."""
     from isoscope.core.table import TABLE_COLUMNS, stacked
     from isoscope.lab.null import tables
     from isoscope.report import write_figures
@@ -175,104 +174,77 @@ def _figures(dimensions: list[int], n: int, measured: pd.DataFrame | None, folde
     table, series = tables(dimensions, n)
     if measured is not None:
         table = stacked([table, measured.drop(columns="layer").reindex(columns=list(TABLE_COLUMNS))], TABLE_COLUMNS)
-    try:
+    with write_errors_as_user_errors(folder):
         return [str(path) for path in write_figures(table, series, folder)]
-    except OSError as error:
-        raise IsoscopeError(f"Cannot write {error.filename or folder}: {error.strerror or error}.") from error
 
 
-def _plain(value: Any) -> Any:
-    """The same for JSON, which has no NaN."""
-    if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_plain(part) for part in value]
-    return None if isinstance(value, float) and value != value else value
+def _print_null(null: dict[str, Any]) -> None:
+    _print_levels(null)
+    if any("simulated" in level for level in null["levels"]):
+        _print_simulated(null)
+    if "models" in null:
+        _print_models(null["models"])
+    for path in null.get("figures", []):
+        typer.echo(path)
 
 
-def _print(found: dict[str, Any]) -> None:
-    from rich.console import Console
-
-    console = Console(markup=False, emoji=False, highlight=False)
-    console.width = max(WIDTH, console.width) if console.is_terminal else WIDTH
-    _print_levels(console, found)
-    if any("simulated" in level for level in found["levels"]):
-        _print_simulated(console, found)
-    if "models" in found:
-        _print_models(console, found["models"])
-    for path in found.get("figures", []):
-        console.print(path, soft_wrap=True)
-
-
-def _table(title: str, *columns: str, left: int = 0) -> Any:
-    """A table whose columns are numbers but for the first `left`."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", padding=(0, 1, 0, 0), pad_edge=False)
-    for i, name in enumerate(columns):
-        table.add_column(name, justify="left" if i < left else "right", no_wrap=i >= left, overflow="fold")
-    return table
-
-
-def _print_levels(console: Console, found: dict[str, Any]) -> None:
-    levels, n, head = found["levels"], found["n"], found["heads"]
+def _print_levels(null: dict[str, Any]) -> None:
+    levels, n, head = null["levels"], null["n"], null["heads"]
     neighbours = "two_nn" in levels[0]
     names = ["d", "one pair\n95 %", "one pair\nsd", "average\nsd", "average\n95 %", "spectrum\nedges", "top\nshare", "IsoScore", "ReLU"]
-    table = _table(f"Isotropic points, n = {n:,}", *names, *(["TwoNN"] if neighbours else []))
+    table = new_table([*names, *(["TwoNN"] if neighbours else [])], title=f"Isotropic points, n = {n:,}")
     for level in levels:
-        cosines = [f"{level['pair_95']:.4f}", f"{level['pair_sd']:.4f}", f"{level['average_sd']:.2e}", f"{level['average_95']:.2e}"]
-        spectrum = [f"{level['lower_edge']:.2f}–{level['upper_edge']:.2f}", f"{level['top_share']:.3g}", f"{level['isoscore']:.4f}"]
-        near = [f"{level['two_nn']['value']:.1f} ± {level['two_nn']['error']:.1f}"] if neighbours else []
-        table.add_row(str(level["d"]), *cosines, *spectrum, f"{level['rectified']:.3f}", *near)
-    console.print(table)
+        cosines = [format_number(level[name]) for name in ("pair_95", "pair_sd", "average_sd", "average_95")]
+        edges = f"{format_number(level['lower_edge'])}–{format_number(level['upper_edge'])}"
+        others = [format_number(level[name]) for name in ("top_share", "isoscore", "rectified")]
+        simulated = [f"{format_number(level['two_nn']['value'])} ± {format_number(level['two_nn']['error'])}"] if neighbours else []
+        table.add_row(str(level["d"]), *cosines, edges, *others, *simulated)
+    print_table(table)
     first = levels[0]
-    console.print(
-        "One pair: the cosine of two isotropic vectors. Average: the mean cosine over all pairs of n of them, 0 but for its sd. A layer's "
-        "mean cosine is an average: to hold it against the percentile of one pair is far too lenient, at d = "
+    print_text(
+        "One pair: the cosine of two isotropic vectors. Average: the mean cosine over all pairs of n of them, 0 but for its sd. "
+        "The mean cosine of a layer is an average, so comparing it with the percentile of one pair is far too lenient: at d = "
         f"{first['d']} by a factor of {first['pair_95'] / first['average_95']:,.0f}."
     )
-    console.print(
-        "Edges: those of the Marchenko–Pastur law, variance 1; top share: the upper one over d. ReLU: the mean cosine of independent "
-        "rectified features, 1/π but for 3/(4d) of it."
+    print_text(
+        "Edges: those of the Marchenko–Pastur law, for variance 1. Top share: the upper edge over d. ReLU: the mean cosine of independent "
+        "rectified features, which tends to 1/π."
     )
     if neighbours:
-        console.print(f"TwoNN: its answer for {levels[0]['two_nn']['n']:,} Gaussian points of d dimensions, by simulation.")
-    console.print(
-        f"cos(Q̄, K̄): of {head['heads']} heads of {head['d']} dimensions any exceeds {head['threshold']:.3f} "
-        "with 5 % chance at most (Bonferroni)."
+        print_text(f"TwoNN: its value for {levels[0]['two_nn']['n']:,} Gaussian points in d dimensions, by simulation.")
+    print_text(
+        f"cos(Q̄, K̄): the chance that any of {head['heads']} heads of {head['d']} dimensions exceeds {format_number(head['threshold'])} "
+        "is at most 5 % (Bonferroni)."
     )
 
 
-def _print_simulated(console: Console, found: dict[str, Any]) -> None:
+def _print_simulated(null: dict[str, Any]) -> None:
     from isoscope.lab.null import ERRORS, FORMS
 
-    table = _table("By simulation", "form", "d", "closed form", "drawn", "± error", "agrees", left=1)
+    table = new_table(["form", "d", "closed form", "simulated", "± error", "agrees"], title="By simulation", text=("form",))
+
+    def add_row(title: str, d: int, expected: float, simulated: dict[str, Any]) -> None:
+        numbers = map(format_number, (expected, simulated["value"], simulated["error"]))
+        table.add_row(title, str(d), *numbers, "yes" if simulated["agrees"] else "NO")
+
     for name, form in FORMS.items():
-        for level in found["levels"]:
-            drawn = level["simulated"].get(name)
-            if drawn is not None:
-                numbers = [f"{level[name]:.5g}", f"{drawn['value']:.5g}", f"{drawn['error']:.2g}"]
-                table.add_row(form.title, str(level["d"]), *numbers, "yes" if drawn["agrees"] else "NO")
-    head, drawn = found["heads"], found["heads"]["simulated"]
-    numbers = [f"{drawn['expected']:.5g}", f"{drawn['value']:.5g}", f"{drawn['error']:.2g}"]
-    table.add_row(f"any of {head['heads']} heads", str(head["d"]), *numbers, "yes" if drawn["agrees"] else "NO")
-    console.print(table)
-    console.print(
-        f"A form agrees within {ERRORS} standard errors, and within its own order where it is one of large n and d (average 95 %, "
-        "eigenvalues, IsoScore, ReLU)."
+        for level in null["levels"]:
+            if name in level["simulated"]:
+                add_row(form.title, level["d"], level[name], level["simulated"][name])
+    head = null["heads"]
+    add_row(f"any of {head['heads']} heads", head["d"], head["simulated"]["expected"], head["simulated"])
+    print_table(table)
+    print_text(
+        f"A form agrees if it lies within {ERRORS} standard errors; asymptotic forms (average 95 %, eigenvalues, IsoScore, ReLU) may also "
+        "be off by their own order in n and d."
     )
 
 
-def _print_models(console: Console, models: list[dict[str, Any]]) -> None:
+def _print_models(models: list[dict[str, Any]]) -> None:
     names = ["model", "d", "layers", "mean\ncosine", "one pair\n95 %", "average\n95 %", "isotropy\nscore"]
-    table = _table("Models, averaged over their layers", *names, left=1)
+    table = new_table(names, title="Models, averaged over their layers", text=("model",))
     for row in models:
-        levels = [
-            f"{row['pair_95']:.4f}",
-            f"{row['average_95']:.2e}",
-            "" if row["isotropy_score"] != row["isotropy_score"] else f"{row['isotropy_score']:.4f}",
-        ]
-        table.add_row(row["model"], str(row["d"]), str(row["layers"]), f"{row['mean_cosine']:.4f}", *levels)
-    console.print(table)
-    console.print("The isotropy score compares across dimensions: 1 is isotropic, 0 is where all directions agree.")
+        numbers = [format_number(row[name], missing="") for name in ("mean_cosine", "pair_95", "average_95", "isotropy_score")]
+        table.add_row(row["model"], str(row["d"]), str(row["layers"]), *numbers)
+    print_table(table)
+    print_text("The isotropy score can be compared across dimensions: 1 is isotropic, 0 means that all directions agree.")

@@ -13,7 +13,7 @@ FINAL_NORM = "final norm"
 """The short name of the state after the final norm."""
 
 
-def format_number(x: float, *, missing: str = NOT_DEFINED, sign: bool = False) -> str:
+def format_number(x: float, *, missing: str = NOT_DEFINED, sign: bool = False, digits: int = 3) -> str:
     """Three significant digits, with separators from 1,000 on; `missing` if the number is not finite; `sign` also writes a plus.
 
     >>> [format_number(x) for x in (0.61234, 0.5, 3.0, 0.0123, 0.0000213, 412.31, 12345.6, 0.0)]
@@ -23,7 +23,7 @@ def format_number(x: float, *, missing: str = NOT_DEFINED, sign: bool = False) -
     """
     if not math.isfinite(x):
         return missing
-    return _with_digits(float(x), 3, sign=sign)
+    return _with_digits(float(x), digits, sign=sign)
 
 
 def _with_digits(x: float, digits: int, *, sign: bool = False) -> str:
@@ -78,12 +78,12 @@ def format_share(x: float) -> str:
 
 
 def format_p_value(p: float) -> str:
-    """The p-value of a test, as a sentence cites it.
+    """The p-value of a test, as a sentence cites it: two digits are as many as it is worth.
 
     >>> format_p_value(0.0312), format_p_value(float("nan"))
-    ('p = 0.0312', 'p is not defined')
+    ('p = 0.031', 'p is not defined')
     """
-    return f"p = {format_number(p)}" if math.isfinite(p) else "p is not defined"
+    return f"p = {format_number(p, digits=2)}" if math.isfinite(p) else "p is not defined"
 
 
 def format_duration(seconds: float) -> str:

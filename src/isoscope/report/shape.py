@@ -127,7 +127,7 @@ def encoders_and_decoders(line: Line, others: list[Line]) -> str | None:
     return (
         f"The bell (squared, tokens: {heights['policy'].iloc[0]}) is {means[True]} on average over {decoders} and {means[False]} over "
         f"{encoders}; exact permutation over models: {format_p_value(p)} (the least that this many models can give is "
-        f"{format_number(smallest)})."
+        f"{format_number(smallest, digits=2)})."
     )
 
 
