@@ -70,7 +70,7 @@ def test_without_intervals_the_value_counts_and_no_lower_bound_is_claimed():
 def test_both_nulls_are_named_and_no_sigma():
     text = peak_above_chance(line_of({"between_cosine": [0.1, 0.594]}))
     assert "peaks at 0.594 (95 % interval 0.584 to 0.604) in layer 1" in text
-    assert "would be 0 ± 2.00e-05 (the null of the average)" in text
+    assert "would be 0.00 ± 2.00e-05 (the null of the average)" in text
     assert "in 768 dimensions stays below 0.0594 " in text
     assert "the peak is 10.0 times as high" in text
     assert "sigma" not in text

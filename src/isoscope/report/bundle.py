@@ -43,6 +43,7 @@ def drop_direction_marks(value: Any) -> Any:
 
 def pack(text: str) -> str:
     """Text, compressed and in base64, so that nothing in it can end its script element; the page unpacks it."""
+    # Without a time, the same text packs to the same bytes, and pages of the same run are equal.
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
@@ -51,6 +52,7 @@ def vega_script() -> str:
     """Vega, Vega-Lite and vega-embed from vl-convert as one packed script; cached on disk, because bundling takes seconds."""
     version = vega_lite_version()
     cached = cache_folder() / f"vega-{metadata.version('vl-convert-python')}-{version}.gz.b64"
+    # A cache that cannot be read or written costs seconds and nothing else.
     with contextlib.suppress(OSError):
         return cached.read_text("ascii")
     text = pack(load_converter().javascript_bundle(vl_version=version))

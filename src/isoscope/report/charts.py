@@ -198,6 +198,7 @@ def drop_line_legend(part: Any) -> Any:
         return [drop_line_legend(item) for item in part]
     if not isinstance(part, dict):
         return part
+    # "values" holds data, which may have any field names and is large.
     if part.get("field") in ("line", "curve") and "scale" in part:
         return part | {"legend": None}
     return {key: value if key == "values" else drop_line_legend(value) for key, value in part.items()}

@@ -94,6 +94,7 @@ def add_title(spec: dict[str, Any], title: str) -> dict[str, Any]:
 def render_chart(spec: dict[str, Any], name: str) -> bytes:
     """One chart in one format. vl-convert may read neither files nor URLs."""
     version, converter = vega_lite_version(), load_converter()
+    # A chart of a stranger's run could name a file or a URL as its data.
     closed: dict[str, Any] = {"vl_version": version, "allowed_base_urls": []}
     if name == "svg":
         return str(converter.vegalite_to_svg(spec, **closed)).encode()

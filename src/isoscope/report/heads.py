@@ -16,6 +16,7 @@ MOST_LAYERS = 40
 def rows_of_heads(line: Line, metric: str, policy: str | None = None) -> pd.DataFrame:
     """The defined values of an attention metric, one row per head; those of body tokens if there are any."""
     rows = line.table[line.table["kind"].eq("attention") & line.table["metric"].eq(metric) & line.table["head"].notna()]
+    # Rows of body tokens leave out special and first tokens, which attend differently.
     chosen = policy or ("body" if rows["policy"].eq("body").any() else line.policy)
     return rows[rows["policy"].eq(chosen) & rows["value"].notna()].sort_values(["layer", "head"], kind="stable")
 

@@ -62,6 +62,7 @@ def meaning_of(name: str) -> Meaning:
         entry = importlib.import_module("isoscope.metrics").registry[name]
     except IsoscopeError:
         return Meaning(name, "Not installed here.", "")
+    # The docstring up to its doctest: the first paragraph is the summary, the rest the definition.
     text = inspect.cleandoc(str(entry.__doc__ or "")).partition(">>>")[0].strip()
     first, _, rest = text.partition("\n\n")
     summary = str(getattr(entry, "summary", "") or first)

@@ -119,6 +119,7 @@ def cell(column: Column, frame: pd.DataFrame, among: list[pd.DataFrame]) -> Cell
     if frame.empty:
         return Cell()
     top = max(float(other["drawn"].max()) for other in among)
+    # Curves start at 0 or below, so that heights compare; a scale from the least value would exaggerate small changes.
     bottom = min(0.0, *(float(other["drawn"].min()) for other in among))
     if column.heads:
         return Cell(format_number(float(frame["value"].mean())), "", spark(frame, None, bottom, top, column.title))
@@ -137,6 +138,7 @@ def spark(frame: pd.DataFrame, at: int | None, bottom: float, top: float, name: 
     if len(numbers) < 2:
         return None
     across = (WIDTH - 2 * EDGE) / (len(numbers) - 1)
+    # A column of zeros has no range; any scale draws it as a flat line.
     up = (HEIGHT - 2 * EDGE) / ((top - bottom) or 1.0)
     places = [(round(EDGE + i * across, 1), round(HEIGHT - EDGE - (x - bottom) * up, 1)) for i, x in enumerate(numbers)]
     description = f"{name} over {len(numbers)} layers, from {format_number(min(numbers))} to {format_number(max(numbers))}"

@@ -160,6 +160,7 @@ class Server(ThreadingHTTPServer):
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Close the connection after `limit` seconds, however slowly the client sends or reads."""
+        # A socket timeout starts anew with every byte, so that a slow client could hold a thread for ever; a timer does not.
         timer = threading.Timer(self.limit, shut_down, [request])
         timer.daemon = True
         timer.start()
@@ -211,6 +212,7 @@ class Handler(BaseHTTPRequestHandler):
         path, _, query = self.path.partition("?")
         if not is_local(self.headers.get_all("Host", [])):
             return HTTPStatus.MISDIRECTED_REQUEST, "text/plain", "This page is only for this machine; open it as localhost.\n"
+        # Comparing byte by byte until the first difference would tell, by its time, how much of a token is right.
         if not hmac.compare_digest(query.encode("utf-8", "backslashreplace"), f"token={self.server.token}".encode()):
             return HTTPStatus.FORBIDDEN, "text/plain", NO_TOKEN
         if path == "/":

@@ -122,6 +122,7 @@ def encoders_and_decoders(line: Line, others: list[Line]) -> str | None:
     p = exact_permutation(numbers, labels)
     if math.isnan(p):
         return f"Whether decoders differ from encoders cannot be decided with {decoders} and {encoders}; it takes {MODELS} of each."
+    # Labels as numbers separate the groups perfectly, which gives the least p that this many models allow.
     smallest = exact_permutation([float(x) for x in labels], labels)
     means = {role: format_number(float(values.mean())) for role, values in by_role.items()}
     return (
@@ -136,6 +137,7 @@ def bell_heights(lines: list[Line]) -> pd.DataFrame:
     rows = pd.concat([line.table[line.table["metric"].eq("bell")] for line in lines])
     rows = rows[rows["stack"].isin(["encoder", "decoder"]) & rows["modality"].eq("text").fillna(False)]
     rows = rows[~rows["model"].str.startswith(UNTRAINED) & rows["value"].notna()]
+    # All models must be compared on the same tokens: the first policy that every model has.
     every = [name for name in policies(rows) if rows.loc[rows["policy"].eq(name), "model"].nunique() == rows["model"].nunique()]
     rows = rows[rows["policy"].eq(every[0])] if every else rows.iloc[:0]
     by_model = rows.assign(decoder=rows["stack"].eq("decoder")).groupby(["model", "decoder", "policy"], as_index=False)

@@ -65,6 +65,7 @@ def layers_above(rows: pd.DataFrame) -> LayersAbove:
     """Compare the rows of one metric, line and policy with the thresholds; an undefined value exceeds none of them."""
     bound = rows["low"].where(rows["low"].notna(), rows["value"])
     names = [short_site_name(kind, layer) for kind, layer in zip(rows["kind"], rows["layer"], strict=True)]
+    # The sites of a line may differ in d; the largest has the lowest threshold.
     thresholds = (one_pair(int(rows["d"].max())), *FIXED)
     above = {t: tuple(name for name, low in zip(names, bound, strict=True) if low > t) for t in thresholds}
     return LayersAbove(tuple(names), above, bool(rows["low"].notna().all()))
@@ -122,6 +123,7 @@ def drift(line: Line) -> str | None:
     if left is None:
         return text + "."
     rest, value = float(left["value"]), float(peak["value"])
+    # Centring can overshoot to a small negative cosine, which is as good as none; hence the absolute values only in the first case.
     amount = (
         "hardly any of the cosine"
         if abs(rest) < 0.05 * abs(value)
@@ -237,6 +239,7 @@ def against_untrained(line: Line, others: list[Line]) -> str | None:
         return None
     both = pd.concat(rows, ignore_index=True)
     both["gap"] = both["value"] - both["value_twin"]
+    # With several untrained seeds, a site counts as above or below only if its interval is clear of every one of them.
     both["above"] = both["low"].fillna(both["value"]) > both["high_twin"].fillna(both["value_twin"])
     both["below"] = both["high"].fillna(both["value"]) < both["low_twin"].fillna(both["value_twin"])
     sites = both.groupby(["kind", "layer"], sort=False, dropna=False, as_index=False).agg(

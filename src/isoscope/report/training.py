@@ -107,6 +107,7 @@ def describe_checkpoints(rows: pd.DataFrame) -> tuple[str, str]:
     """The checkpoints of a suite in a sentence, and the one that stands for all when a single one is shown."""
     known = checkpoints(rows)
     seeds = sorted(int(seed) for seed in known["seed"].dropna().unique())
+    # Seeds may end at different steps; the first seed is the one that the page shows.
     main = first_seed(known)
     first, last = int(main["step"].min()), int(main["step"].max())
     of_seeds = f" of {len(seeds)} seeds ({format_runs(seeds)})" if len(seeds) > 1 else ""
@@ -241,6 +242,7 @@ def rows_on_page(table: pd.DataFrame, series: pd.DataFrame) -> tuple[pd.DataFram
     measured = registry.names()
     embedded = table.index.isin(shown_rows) | drawn | ~table["metric"].isin(measured)
     derived = first_seed(series[~series["name"].isin(measured)])
+    # Clouds are the bulk of derived points, and figures draw them at a few steps only.
     clouds = derived[derived["name"].str.startswith("cloud_in")]
     drawn_steps = clouds.groupby("model")["step"].transform(lambda steps: steps.isin(evenly(steps, STEPS)))
     derived = derived.drop(clouds.index[~drawn_steps.astype(bool)])
