@@ -36,7 +36,7 @@ RUNS = {
         "--out runs/gallery-local"
     ],
     "runs/gallery-block": [
-        "isoscope block --draws 2 --batch 2 --length 128 --norms 0,0.5,1,2,5,10,20,30 --threads 1 --out runs/gallery-block"
+        "isoscope untrained-block --draws 2 --batch 2 --length 128 --norms 0,0.5,1,2,5,10,20,30 --threads 1 --out runs/gallery-block"
     ],
     "runs/report": ["isoscope sweep embedded --max-items 32 --batch-size 32 --query-rows 32 --sample 512 --out runs/report"],
 }
@@ -88,8 +88,8 @@ def run_of(name: str) -> str:
 def command_of(name: str) -> str:
     """The command that draws a figure."""
     if not run_of(name):
-        return "isoscope baseline --out figures/"
-    also = "".join(f" --also {metric}" for metric in ALSO.get(name, ()))
+        return "isoscope isotropic-null --out figures/"
+    also = "".join(f" --metric {metric}" for metric in ALSO.get(name, ()))
     return f"isoscope report {run_of(name)} --only {name}{also} --figures figures/"
 
 

@@ -72,7 +72,7 @@ ELSEWHERE = {
     "sources.arrays.npy:read_header": ("embeddings", "MATRIX"),
     "statistics.spectrum:entropy": ("embeddings", "MATRIX"),
     "metrics.mean_norm:mean_norm": ("embeddings", "MATRIX"),
-    "lab.block:fixed_point": ("block", "--out", "OUT", "--draws", "2", "--length", "8"),
+    "lab.block:fixed_point": ("untrained-block", "--out", "OUT", "--draws", "2", "--length", "8"),
     "training.loop:_step": ("train", "causal-text", "--out", "OUT", "--steps", "2", "--width", "16", "--layers", "1", "--heads", "2"),
     "core.registry:Registry.names": ("list", "metrics"),
 }

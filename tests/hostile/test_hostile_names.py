@@ -68,7 +68,7 @@ def test_what_steers_is_written_out():
     assert escape_controls("\x1b[1;31mred\x1b[0m\x1b[8A\x1b[2K") == "\x1b[1;31mred\x1b[0m\\x1b[8A\\x1b[2K"
 
 
-@pytest.mark.parametrize("verb", [("table", "--metric", "mean_norm"), ("drift",), ("conventions",)])
+@pytest.mark.parametrize("verb", [("table", "--metric", "mean_norm"), ("drift-test",), ("compare-definitions",)])
 def test_a_name_in_a_run_does_not_steer_the_terminal(renamed, verb):
     said = on_a_terminal(verb[0], renamed, *verb[1:])
     assert "evil" in said

@@ -139,7 +139,7 @@ def test_a_bell_needs_a_look_without_sinks() -> None:
     claim = EVERY_CLAIM["decoders_are_bell_shaped"]
     found = claim.decide(*tables(shape(THREE, "decoder", 0.3, ("bell", "bell_linear"), EVERY[:3])))
     assert found.outcome == "undecided"
-    assert "--split sink" in found.said
+    assert "--split-body sink" in found.said
 
 
 def test_a_short_model_has_no_part_in_the_pooled_correlation() -> None:

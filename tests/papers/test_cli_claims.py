@@ -80,7 +80,7 @@ def test_several_runs_are_read_together(good: Path, tmp_path: Path) -> None:
 def test_mistakes_are_told_in_a_sentence(good: Path, tmp_path: Path) -> None:
     isoscope("claims", good, "--paper", "godey").refused("godey2024")
     isoscope("claims", tmp_path / "nowhere").refused("nowhere")
-    isoscope("claims", good, "--also", "local_shar").refused("local_share")
+    isoscope("claims", good, "--metric", "local_shar").refused("local_share")
 
 
 def test_rows_for_the_page_are_strings() -> None:

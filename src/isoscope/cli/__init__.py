@@ -67,7 +67,7 @@ def _run() -> None:
 
     verb = sys.argv[1] if len(sys.argv) > 1 else ""
     try:
-        with missing_extras_as_user_errors(f"isoscope {verb}" if verb.isalpha() else "This"):
+        with missing_extras_as_user_errors(f"isoscope {verb}" if verb.replace("-", "").isalpha() else "This"):
             app()
     except SystemExit as end:
         if end.code == 130:

@@ -9,15 +9,14 @@ from typing import Annotated
 import typer
 
 from isoscope.cli import (
-    baseline,
-    block,
     cite,
     claims,
     compare,
-    conventions,
-    drift,
+    compare_definitions,
+    drift_test,
     dynamics,
     embeddings,
+    isotropic_null,
     list_,
     measure,
     merge,
@@ -27,6 +26,7 @@ from isoscope.cli import (
     sweep,
     table,
     train,
+    untrained_block,
     verify,
 )
 from isoscope.cli.output import print_note
@@ -44,7 +44,7 @@ app = typer.Typer(
 PANELS: dict[str, tuple[ModuleType, ...]] = {
     "Measure": (measure, sweep, train, embeddings),
     "Read a run": (table, report, serve, compare, cite, list_),
-    "Studies": (reproduce, claims, drift, dynamics, conventions, baseline, block),
+    "Studies": (reproduce, claims, drift_test, dynamics, compare_definitions, isotropic_null, untrained_block),
     "Maintain runs": (merge, verify),
 }
 """The verbs under the headings of `isoscope --help`."""

@@ -22,7 +22,7 @@ NOTE = (
 def run(
     runs: RunFolders,
     paper: Annotated[str | None, typer.Option(help="Only the claims of one paper: godey2024 or razzhigaev2024.")] = None,
-    also: OnRequest = None,
+    metric: OnRequest = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a claim fails; an error always does.")] = False,
     json: Json = False,
 ) -> None:
@@ -32,7 +32,7 @@ def run(
 
     `isoscope claims runs/zoo runs/suite`
 
-    `isoscope claims runs/shape --paper razzhigaev2024 --also local_share_excess --also local_isoscore_excess`
+    `isoscope claims runs/shape --paper razzhigaev2024 --metric local_share_excess --metric local_isoscore_excess`
 
     `isoscope claims runs/zoo --strict`
     """
@@ -44,7 +44,7 @@ def run(
     from isoscope.report.claims import verdict_rows
 
     claims(paper)  # refuses an unknown paper before anything is read
-    table, series, _ = read_runs(runs, also or [])
+    table, series, _ = read_runs(runs, metric or [])
     failures = Failures()
     verdicts = verdict_rows(table, series, paper, failures)
     if json:

@@ -19,7 +19,7 @@ def run(
         ),
     ],
     json: bool,
-    shards: Annotated[
+    split_into: Annotated[
         int | None,
         typer.Option(
             help="Split each source into this many shards, measured in parallel and merged. Default: N for one model with --processes N."
@@ -49,7 +49,7 @@ def run(
     if dry_run:
         from isoscope.engine.spread import lines_of
 
-        for line in lines_of(models, shards=shards, **options):
+        for line in lines_of(models, split_into=split_into, **options):
             typer.echo(line)
         return
-    print_run(measure(models, shards=shards, **options), as_json=json)
+    print_run(measure(models, split_into=split_into, **options), as_json=json)

@@ -33,23 +33,23 @@ def _options(
         int | None, typer.Option(help="Stop after about this many tokens (frames for speech, images for vision).")
     ] = None,
     max_items: Annotated[int | None, typer.Option(help="Stop after this many documents, clips or images.")] = None,
-    maps: Annotated[
+    image_maps: Annotated[
         str, typer.Option(help="Vectors of an image's map: per-position, per-image (the whole map is one vector) or both.")
     ] = "per-position",
     taps: Annotated[
         str, typer.Option(help="hidden, or hidden,attention to also measure queries, keys and attention rows per head.")
     ] = "hidden",
     query_rows: Annotated[int | None, typer.Option(help="Number of attention rows per sequence, evenly spaced. Default: all.")] = None,
-    median: Annotated[
-        bool, typer.Option("--median", help="Also compute the median of each attention row, which is the slowest statistic.")
+    attention_median: Annotated[
+        bool, typer.Option("--attention-median", help="Also compute the median of each attention row, which is the slowest statistic.")
     ] = False,
-    rotated: Annotated[
-        bool, typer.Option("--rotated", help="Also measure queries and keys after rotary embedding, as separate kinds.")
+    after_rotary: Annotated[
+        bool, typer.Option("--after-rotary", help="Also measure queries and keys after rotary embedding, as separate kinds.")
     ] = False,
-    sharpness: Annotated[
+    ablate_queries: Annotated[
         bool,
         typer.Option(
-            "--sharpness",
+            "--ablate-queries",
             help="Recompute attention without the mean query, and without the one to three largest dimensions, to see what makes it sharp.",
         ),
     ] = False,
@@ -67,7 +67,7 @@ def _options(
         str | None,
         typer.Option(help="Spread a model over several devices with accelerate: auto, balanced, sequential, or a JSON object."),
     ] = None,
-    engine: Executor = "local",
+    executor: Executor = "local",
     address: Address = None,
     processes: Annotated[
         int | None,
@@ -80,13 +80,13 @@ def _options(
     sample: Annotated[
         int, typer.Option(help="Sample points to store per layer, for metrics that need individual points; 0 stores none.")
     ] = 4096,
-    gram: Annotated[str, typer.Option(help="Layers whose second moments are stored if d > 2048 (`all`, or as --layers).")] = "",
+    second_moments: Annotated[str, typer.Option(help="Layers whose second moments are stored if d > 2048 (`all`, or as --layers).")] = "",
     cosine_sd: Annotated[bool, typer.Option("--cosine-sd", help="Also store second moments of directions, for cosine_sd.")] = False,
-    split: Annotated[
+    split_body: Annotated[
         list[str] | None,
         typer.Option(help="Split the body further: by sink (its norm), or, for text, by frequency or position. May be repeated."),
     ] = None,
-    keep: Annotated[
+    store: Annotated[
         str, typer.Option(help="Contents of the run: rows (tables), sums (also moments and groups) or all (also samples).")
     ] = "all",
     trust_remote_code: Annotated[
@@ -134,6 +134,6 @@ def _parse_options(given: dict[str, Any]) -> dict[str, Any]:
         "data": given["data"] or "embedded",
         "taps": parse_taps(given["taps"]),
         "shard": parse_shard(given["shard"]),
-        "split": tuple(given["split"] or ()),
+        "split_body": tuple(given["split_body"] or ()),
         "trust_remote_code": tuple(given["trust_remote_code"] or ()),
     }

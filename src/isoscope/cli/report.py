@@ -15,7 +15,7 @@ def run(
     runs: RunFolders,
     out: Annotated[str, typer.Option(help="The file of the page.")] = "report.html",
     figures: Annotated[str | None, typer.Option(help="A folder for the same figures as SVG, PDF and PNG.")] = None,
-    also: OnRequest = None,
+    metric: OnRequest = None,
     only: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="With --figures: write only this figure, and no page; may be repeated.")
     ] = None,
@@ -32,7 +32,7 @@ def run(
 
     `isoscope report runs/bert --only layer_profile --figures figures/`
 
-    `isoscope report runs/bert --also local_share --also local_share_excess --also gride_scales`
+    `isoscope report runs/bert --metric local_share --metric local_share_excess --metric gride_scales`
     """
     from isoscope.cli.run_tables import read_runs
     from isoscope.core.errors import IsoscopeError
@@ -46,7 +46,7 @@ def run(
     for name in only or []:
         known[name]  # refuses an unknown name before anything is read
     require_extra("report", "isoscope report")
-    table, series, manifests = read_runs(runs, also or [])
+    table, series, manifests = read_runs(runs, metric or [])
     failures = Failures()
     with write_errors_as_user_errors(out):
         drawn = write_figures(table, series, Path(figures), names=only, failures=failures) if figures else []

@@ -30,7 +30,7 @@ def run(
     max_items: Annotated[int | None, typer.Option(help="Documents, clips or images per model.")] = None,
     threads: Threads = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, mps or xpu.")] = None,
-    engine: Executor = "local",
+    executor: Executor = "local",
     address: Address = None,
     processes: Annotated[int | None, typer.Option(help="Cells measured in parallel.")] = None,
     out: Annotated[
@@ -61,7 +61,7 @@ def run(
 
     entry, folder_of_run = papers[paper], Path(out or f"reproduce-{paper}")
     options = options_of(models=models, data=data, figure=figure, folder=folder, max_items=max_items, threads=threads, device=device)
-    options = replace(options, engine=Engine(engine, address, processes))
+    options = replace(options, engine=Engine(executor, address, processes))
     if figure is not None:
         entry.figure(figure)  # refuses an unknown figure before anything is measured
     if dry_run:

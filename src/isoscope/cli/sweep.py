@@ -60,7 +60,7 @@ def run(
         faults = audit(suites, options["out"], **chosen, **{name: options[name] for name in FOR_AUDIT})
         print_json({"faults": faults}) if json else typer.echo("\n".join(faults) or "Nothing is wrong with these checkpoints.")
         raise typer.Exit(1 if faults else 0)
-    executor = Engine(options.pop("engine"), options.pop("address"), options.pop("processes"))
+    executor = Engine(options.pop("executor"), options.pop("address"), options.pop("processes"))
     if dry_run:
         for line in sweep_lines(suites, **chosen, engine=executor, **options):
             typer.echo(line)

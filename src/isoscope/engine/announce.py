@@ -107,6 +107,6 @@ def check_disk(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(place).free
     if needed > free:
         raise IsoscopeError(
-            f"The run will write {human(needed)} and the disk that holds {folder} has {human(free)} free; keep less with --keep sums or "
-            "--keep rows, or fewer --layers."
+            f"The run will write {human(needed)} and the disk that holds {folder} has {human(free)} free; keep less with --store sums or "
+            "--store rows, or fewer --layers."
         )

@@ -89,7 +89,7 @@ class AttentionSites:
                 continue
             for kind in self._rows(site):
                 found = AttentionStatistics(
-                    size.heads, size.e, self.slices, scale=size.scale, median=self.options.median, histogram=kind == site.kind
+                    size.heads, size.e, self.slices, scale=size.scale, median=self.options.attention_median, histogram=kind == site.kind
                 )
                 statistics[Site(site.stack, kind, site.layer)] = found
             for kind, heads in self._vectors(site).items():
@@ -99,12 +99,12 @@ class AttentionSites:
 
     def _rows(self, site: Site) -> list[str]:
         """The kinds of rows of one attention."""
-        return [site.kind, *(f"{site.kind}_without_{what}" for what in WITHOUT if self.options.sharpness)]
+        return [site.kind, *(f"{site.kind}_without_{what}" for what in WITHOUT if self.options.ablate_queries)]
 
     def _vectors(self, site: Site) -> dict[str, int]:
         """The kinds of queries and keys of one attention, and how many heads each has."""
         size = self.sizes[site]
-        before = ["cross_"] if site.kind.startswith("cross") else ["", *(["rotated_"] if self.options.rotated else [])]
+        before = ["cross_"] if site.kind.startswith("cross") else ["", *(["rotated_"] if self.options.after_rotary else [])]
         return {prefix + kind: heads for prefix in before for kind, heads in (("query", size.heads), ("key", size.key_heads))}
 
     def calibrate(self, run: Callable[[], object], places: Places) -> None:
@@ -136,7 +136,7 @@ class AttentionSites:
             kept = self.statistics[site]
             assert isinstance(kept, Heads)
             absorb_heads(kept, tensor, layout, site, self.name)
-        if self.options.sharpness:
+        if self.options.ablate_queries:
             parts = self.parts[call.site]
             self._add_rows(self._named(call, WITHOUT[0]), without(call, mean_query=parts.mean_query), queries)
             largest = parts.largest(len(WITHOUT) - 1)
@@ -150,7 +150,7 @@ class AttentionSites:
         if call.site.kind.startswith("cross"):
             return [("cross_query", call.plain_query, queries), ("cross_key", call.plain_key, keys)]
         plain = [("query", call.plain_query, queries), ("key", call.plain_key, keys)]
-        return plain + ([("rotated_query", call.query, queries), ("rotated_key", call.key, keys)] if self.options.rotated else [])
+        return plain + ([("rotated_query", call.query, queries), ("rotated_key", call.key, keys)] if self.options.after_rotary else [])
 
     def _add_rows(self, site: Site, call: Attended, layout: Layout) -> None:
         kept = self.statistics[site]
@@ -159,7 +159,14 @@ class AttentionSites:
         chosen = self._chosen(call.query.shape[2], self.options.query_rows)
         if chosen is None or len(chosen):
             rows = None if chosen is None else torch.from_numpy(chosen)
-            absorb_rows(kept, attention_rows(call, counted=counted, rows=rows, median=self.options.median), layout, site, self.name, chosen)
+            absorb_rows(
+                kept,
+                attention_rows(call, counted=counted, rows=rows, median=self.options.attention_median),
+                layout,
+                site,
+                self.name,
+                chosen,
+            )
         few = self._chosen(call.query.shape[2], HISTOGRAM_ROWS)
         if kept.histogram is not None and few is not None and len(few):
             kept.count(count_scores(call, torch.from_numpy(few), counted))

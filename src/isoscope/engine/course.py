@@ -185,7 +185,7 @@ class Course:
         known = stop.named(ModelReference(stop.checkpoint.spec, "", Path(), None, False, manifest["columns"]["revision"], weights))
         source = self.given.of_modality(stop.suite.name, read_by(modality))
         same = manifest["key"] == key_of(cell_identity(known, source, self.options))
-        return same and KEPT.index(manifest["keep"]) >= KEPT.index(self.options.keep)
+        return same and KEPT.index(manifest["keep"]) >= KEPT.index(self.options.store)
 
     def _fetched(self, stops: list[Stop]) -> Iterator[tuple[Stop, Future[Fetched]]]:
         """Each checkpoint once it is here, the next one on its way; between two nothing is on its way, and what was used may go."""
@@ -256,7 +256,7 @@ class Course:
         assert self._executor is not None
         source = self.given.for_model(reference, o)
         key = key_of(cell_identity(reference, source, o))
-        if self.run.cell(key, o.keep) is not None:
+        if self.run.cell(key, o.store) is not None:
             return _at_once(lambda: None)
         return self._executor.submit(Task(self.run.path, reference, self.given.specs, self.given.column, self.given.models, o, key))
 

@@ -42,14 +42,14 @@ class Engine:
     name: str = "local"
     address: str | None = None
     processes: int | None = None
-    shards: int | None = None
+    split_into: int | None = None
 
     def __post_init__(self) -> None:
         if self.name not in ENGINES:
-            raise IsoscopeError(f"--engine takes {' or '.join(ENGINES)}; got {self.name!r}{nearest(self.name, list(ENGINES)) or '.'}")
+            raise IsoscopeError(f"--executor takes {' or '.join(ENGINES)}; got {self.name!r}{nearest(self.name, list(ENGINES)) or '.'}")
         if self.address is not None and self.name != "ray":
-            raise IsoscopeError("--address is of a Ray cluster; add --engine ray.")
-        for name in ("processes", "shards"):
+            raise IsoscopeError("--address is of a Ray cluster; add --executor ray.")
+        for name in ("processes", "split_into"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise IsoscopeError(f"--{name} takes 1 or more; got {value}.")
@@ -62,7 +62,7 @@ class Engine:
     def check(self, data: tuple[str, ...]) -> None:
         """Refuse what others could not read."""
         if self.far and "-" in data:
-            raise IsoscopeError("Standard input is here and not on the nodes of a cluster; write it to a file, or use --engine local.")
+            raise IsoscopeError("Standard input is here and not on the nodes of a cluster; write it to a file, or use --executor local.")
 
     def open(self, count: int, options: Options, given: Given, progress: Progress) -> Executor:
         """An executor for `count` cells at a time, or for as many as a cluster has room for."""

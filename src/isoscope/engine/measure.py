@@ -45,10 +45,10 @@ def measure(
     *,
     column: str | None = None,
     quiet: bool = False,
-    engine: str = "local",
+    executor: str = "local",
     address: str | None = None,
     processes: int | None = None,
-    shards: int | None = None,
+    split_into: int | None = None,
     feed: Callable[[Any, Any], object] | None = None,
     blocks: str | None = None,
     name: str | None = None,
@@ -66,10 +66,10 @@ def measure(
         out: the run's folder. What it already holds is not computed again.
         column: the field of a .jsonl or .parquet that holds the text.
         quiet: show no progress.
-        engine: `local`, processes of this machine, or `ray`, a cluster.
+        executor: `local`, processes of this machine, or `ray`, a cluster.
         address: of a Ray cluster that is there already; by default one is started here.
         processes: how many cells are measured side by side; by default as many as cores and memory allow where there are enough.
-        shards: divide each source into so many, measure them side by side and merge them; a single model with several `processes` is
+        split_into: divide each source into so many, measure them side by side and merge them; a single model with several `processes` is
             divided into as many.
         feed: of a module, `feed(module, batch)` runs a batch; by default the module is called with it.
         blocks: of a module, the paths of its blocks, as in `layers.*`; by default the largest repeated structure.
@@ -81,7 +81,12 @@ def measure(
         The run, open: `.table()` and `.series()`.
     """
     chosen = options_from(options)
-    elsewhere = {"address": address, "processes": processes, "shards": shards, "engine": None if engine == "local" else engine}
+    elsewhere = {
+        "address": address,
+        "processes": processes,
+        "split_into": split_into,
+        "executor": None if executor == "local" else executor,
+    }
     if not isinstance(models, str) and hasattr(models, "named_modules"):
         from isoscope.engine.module_pass import measure_module
 
@@ -97,7 +102,7 @@ def measure(
         raise IsoscopeError("Name at least one model: a folder, a .gguf file or a hub id.")
     from isoscope.engine.spread import UnfinishedError, open_spread
 
-    spread, planned, count = open_spread(names, data, out, chosen, column, Progress(quiet=quiet), engine, address, processes, shards)
+    spread, planned, count = open_spread(names, data, out, chosen, column, Progress(quiet=quiet), executor, address, processes, split_into)
     spread.run.prepare()
     failures = spread.go(planned, count)
     if failures:
@@ -113,7 +118,7 @@ def measure_model(run: Run, reference: ModelReference, source: Source, options: 
     """
     identity = cell_identity(reference, source, options)
     key = key_of(identity)
-    if run.cell(key, options.keep) is not None:
+    if run.cell(key, options.store) is not None:
         progress.note(f"{reference.name}: already measured ({key}).")
         return
     with limited_threads(options.threads):
@@ -283,6 +288,6 @@ def finish_cell(
 
         rows, series = tables({} if bare else sites, columns, spec, layers=identity.get("layers", "all"), progress=step)
     cost = {"seconds": round(seconds, 1), "memory": peak_memory()}
-    manifest = manifest_of(identity, columns, spec, options.keep, tried=unasked(), **cost)
-    arrays = None if options.keep == "rows" else partial(packed, sites, sample=options.keep == "all")
+    manifest = manifest_of(identity, columns, spec, options.store, tried=unasked(), **cost)
+    arrays = None if options.store == "rows" else partial(packed, sites, sample=options.store == "all")
     return run.write(key, manifest, rows, series, arrays, replace=replace)

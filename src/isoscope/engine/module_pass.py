@@ -136,7 +136,7 @@ class ModulePass:
             counted.append(b)
             return self._layout(stack, b, t, kept)
 
-        if first and self.options.sharpness:
+        if first and self.options.ablate_queries:
             self.sites.calibrate(lambda: self.run(batch, copy=True), laid)
         self.sites.measure(lambda: self.run(batch), laid)
         calls, depth = self.sites.tap.calls[STACK], self.sites.tap.depth[STACK]

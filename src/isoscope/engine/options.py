@@ -19,9 +19,9 @@ SPLITS = ("sink", "frequency", "position")
 CHANNELS = ("first", "last")
 MAPS = ("per-position", "per-image", "both")
 TAPS = ("hidden", "attention")
-OF_ATTENTION = ("query_rows", "median", "rotated", "sharpness")
+OF_ATTENTION = ("query_rows", "attention_median", "after_rotary", "ablate_queries")
 """The options that mean something only where attention is tapped."""
-OF_A_MODULE = ("layers", "gram", "cosine_sd", "sample", "maps", "channels", "seed", "keep", "taps", *OF_ATTENTION)
+OF_A_MODULE = ("layers", "second_moments", "cosine_sd", "sample", "image_maps", "channels", "seed", "store", "taps", *OF_ATTENTION)
 """The options that mean something where the user makes the batches."""
 SAMPLE_UP_TO = 8192
 """No sample is kept of points wider than this: of maps flattened to a vector an image."""
@@ -36,20 +36,20 @@ class Options:
     """Every choice of `isoscope measure` but the models, the source and the folder."""
 
     layers: str = "all"
-    gram: str = ""
-    split: tuple[str, ...] = ()
+    second_moments: str = ""
+    split_body: tuple[str, ...] = ()
     cosine_sd: bool = False
     sample: int = 4096
     max_tokens: int | None = None
     max_items: int | None = None
-    maps: str = "per-position"
+    image_maps: str = "per-position"
     channels: str | None = None
     """For a module: how the channels of its maps lie, `first` or `last`; None finds out from the layers that read and make them."""
     taps: tuple[str, ...] = ("hidden",)
     query_rows: int | None = None
-    median: bool = False
-    rotated: bool = False
-    sharpness: bool = False
+    attention_median: bool = False
+    after_rotary: bool = False
+    ablate_queries: bool = False
     seq_len: int | None = None
     batch_size: int = 8
     dtype: str = "float32"
@@ -58,7 +58,7 @@ class Options:
     threads: int | None = None
     seed: int = 0
     shard: tuple[int, int] = (0, 1)
-    keep: str = "all"
+    store: str = "all"
     trust_remote_code: bool | tuple[str, ...] = False
     """The models whose own code may run, by name; True is all of them."""
     allow_partial: bool = False
@@ -69,16 +69,18 @@ class Options:
             check_count(name, getattr(self, name), most=THREADS if name == "threads" else MOST)
         check_count("sample", self.sample, least=0, most=SAMPLE)
         check_count("seed", self.seed, least=0, most=SEED)
-        if self.keep not in KEEP:
-            raise IsoscopeError(f"--keep must be one of {', '.join(KEEP)}; got {self.keep!r}{nearest(self.keep, list(KEEP)) or '.'}")
-        if self.maps not in MAPS:
-            raise IsoscopeError(f"--maps must be one of {', '.join(MAPS)}; got {self.maps!r}{nearest(self.maps, list(MAPS)) or '.'}")
+        if self.store not in KEEP:
+            raise IsoscopeError(f"--store must be one of {', '.join(KEEP)}; got {self.store!r}{nearest(self.store, list(KEEP)) or '.'}")
+        if self.image_maps not in MAPS:
+            raise IsoscopeError(
+                f"--image-maps must be one of {', '.join(MAPS)}; got {self.image_maps!r}{nearest(self.image_maps, list(MAPS)) or '.'}"
+            )
         if self.channels is not None and self.channels not in CHANNELS:
             known = f"{' or '.join(CHANNELS)}; got {self.channels!r}{nearest(str(self.channels), list(CHANNELS)) or '.'}"
             raise IsoscopeError(f"channels must be {known}")
-        for split in self.split:
+        for split in self.split_body:
             if split not in SPLITS:
-                raise IsoscopeError(f"--split takes {', '.join(SPLITS)}; got {split!r}{nearest(split, list(SPLITS)) or '.'}")
+                raise IsoscopeError(f"--split-body takes {', '.join(SPLITS)}; got {split!r}{nearest(split, list(SPLITS)) or '.'}")
         for tap in self.taps:
             if tap not in TAPS:
                 raise IsoscopeError(f"--taps takes {', '.join(TAPS)}; got {tap!r}{nearest(tap, list(TAPS)) or '.'}")
@@ -90,11 +92,23 @@ class Options:
         if not 0 <= i < k:
             raise IsoscopeError(f"--shard i/k needs 1 ≤ i ≤ k, as in 1/4; got {i + 1}/{k}.")
         parse_layers(self.layers)
-        parse_layers(self.gram)
+        parse_layers(self.second_moments)
 
     def identity(self) -> dict[str, Any]:
         """What of these choices determines the statistics: not batch size, threads, device or what is kept."""
-        moved = ("layers", "gram", "split", "cosine_sd", "sample", "max_tokens", "max_items", "maps", "seq_len", "dtype", "seed")
+        moved = (
+            "layers",
+            "second_moments",
+            "split_body",
+            "cosine_sd",
+            "sample",
+            "max_tokens",
+            "max_items",
+            "image_maps",
+            "seq_len",
+            "dtype",
+            "seed",
+        )
         tapped = (("taps", *OF_ATTENTION) if self.attention else ()) + (("channels",) if self.channels else ())
         return {name: getattr(self, name) for name in (*moved, *tapped)} | {"statistics": VERSION}
 
@@ -114,11 +128,11 @@ class Options:
         """Refuse layers that the model does not have: `sites` are all of its own, `depths` how often each stack calls a block."""
         if tapped := [site for site in sites if self._taps(site)]:
             _check_layers("--layers", self.layers, tapped, depths, model)
-            _check_layers("--gram", self.gram, tapped, depths, model)
+            _check_layers("--second-moments", self.second_moments, tapped, depths, model)
 
     def wants_second(self, site: Site, depth: int, d: int) -> bool:
         """Whether second moments are kept for it."""
-        return (d <= SECOND_UP_TO and site.kind not in INNER) or _chosen(self.gram, site, depth)
+        return (d <= SECOND_UP_TO and site.kind not in INNER) or _chosen(self.second_moments, site, depth)
 
     def sample_at(self, site: Site, d: int) -> int:
         """How many points of it are kept."""

@@ -51,17 +51,17 @@ class Cost:
 def plan(run: Run, references: Iterable[ModelReference], given: Given, options: Options, engine: Engine) -> list[Planned]:
     """Each model once, in the order given; a single one is divided where several processes are asked for it."""
     models = list(references)
-    if engine.shards is not None and options.shard != (0, 1):
-        raise IsoscopeError("--shard measures one part and --shards all of them; name one of the two.")
+    if engine.split_into is not None and options.shard != (0, 1):
+        raise IsoscopeError("--shard measures one part and --split-into all of them; name one of the two.")
     sources = [given.for_model(reference, options) for reference in models]
     keys = [key_of(cell_identity(one, source, options)) for one, source in zip(models, sources, strict=True)]
-    done = [run.cell(key, options.keep) is not None for key in keys]
+    done = [run.cell(key, options.store) is not None for key in keys]
     left = len({key for key, there in zip(keys, done, strict=True) if not there})
     divided = (engine.processes or 1) if left == 1 and options.shard == (0, 1) and "-" not in given.specs else 1
     found = []
     for reference, source, key, there in zip(models, sources, keys, done, strict=True):
         items = items_of(source, options)
-        shards = min(engine.shards or divided, items or engine.shards or divided)
+        shards = min(engine.split_into or divided, items or engine.split_into or divided)
         found.append(Planned(reference, source, key, shards, items, there))
     return list({one.key: one for one in found}.values())
 

@@ -112,11 +112,11 @@ def planned(paper: Paper, asked: Asked, out: Path) -> tuple[list[Part], list[Abs
 
 def _parts(experiment: Experiment, asked: Asked, found: list[str], out: Path) -> Iterable[Part]:
     data = " ".join(f"--data '{spec}'" for spec in data_of(experiment, asked))
-    data += "".join(f" --split {one}" for one in experiment.options.get("split", ()))
+    data += "".join(f" --split-body {one}" for one in experiment.options.get("split_body", ()))
     if experiment.kind == "block":
-        yield Part(experiment, "block", "block", f"isoscope block --out {out}")
+        yield Part(experiment, "block", "block", f"isoscope untrained-block --out {out}")
     elif experiment.kind == "null":
-        yield Part(experiment, "isotropic vectors", "null", f"isoscope baseline --out {out}")
+        yield Part(experiment, "isotropic vectors", "null", f"isoscope isotropic-null --out {out}")
     elif experiment.kind == "suite" or asked.models == "embedded":
         names = experiment.paper if asked.models == "paper" else experiment.embedded
         chosen = f" --steps {experiment.steps}" if experiment.steps and asked.models == "paper" else ""
@@ -247,7 +247,7 @@ class Work:
 
         def act() -> None:
             data = data_of(there[0].experiment, self.asked)
-            where: dict[str, Any] = {"engine": asked.name, "address": asked.address, "processes": asked.processes}
+            where: dict[str, Any] = {"executor": asked.name, "address": asked.address, "processes": asked.processes}
             measure([part.what for part in there], data, self.run, quiet=self.progress.quiet, **where, **options)
 
         try:

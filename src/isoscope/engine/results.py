@@ -73,7 +73,7 @@ class Results:
         if not absent or not cell.has_statistics:
             if absent and strict and not is_experiment(cell) and not cell.has_statistics:
                 raise IsoscopeError(
-                    f"{absent[0]} was not computed for {rows['model'].iloc[0]}, and the run kept only rows; measure again with --keep all."
+                    f"{absent[0]} was not computed for {rows['model'].iloc[0]}, and the run kept only rows; measure again with --store all."
                 )
             return rows
         manifest = cell.manifest
@@ -106,7 +106,7 @@ class Results:
         if not absent or is_experiment(cell):
             return stored
         if not cell.has_statistics:
-            raise IsoscopeError(f"{absent[0]} was not computed, and the run kept only rows; measure again with --keep all.")
+            raise IsoscopeError(f"{absent[0]} was not computed, and the run kept only rows; measure again with --store all.")
         manifest = cell.manifest
         return stacked([stored, tables(cell.statistics(), manifest["columns"], manifest["spec"], names=absent)[1]], SERIES_COLUMNS)
 
@@ -130,7 +130,7 @@ class Results:
         if len(chosen) > 1:
             raise IsoscopeError(f"The run holds {len(chosen)} checkpoints of {model or names[0]}; name the step and the seed of one.")
         if not chosen[0].has_statistics:
-            raise IsoscopeError("The run kept only rows; measure again with --keep sums or all.")
+            raise IsoscopeError("The run kept only rows; measure again with --store sums or all.")
         return chosen[0].statistics()
 
     def manifests(self) -> list[dict[str, Any]]:
@@ -205,7 +205,7 @@ def merge_shards(target: Run, key: str, parts: list[Cell], *, keep: str | None =
         raise IsoscopeError(f"Of {name} the shards {', '.join(f'{i + 1}/{k}' for i in absent)} are missing; measure them first.")
     for cell in parts:
         if not cell.has_statistics:
-            raise IsoscopeError(f"A shard of {name} kept only rows, which cannot be merged; measure it again with --keep sums or all.")
+            raise IsoscopeError(f"A shard of {name} kept only rows, which cannot be merged; measure it again with --store sums or all.")
     target.prepare()
     sites = parts[0].statistics()
     for cell in parts[1:]:

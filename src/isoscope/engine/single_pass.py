@@ -78,13 +78,13 @@ class Pass:
         self.reference, self.source, self.options = reference, source, options
         self.model = _loaded(reference, options, hold=hold)
         self.reader = self.model.family.reader(self.model, options.seq_len)
-        if self.reader.unit != "tokens" and (of_tokens := [one for one in options.split if one != "sink"]):
-            raise IsoscopeError(f"--split {of_tokens[0]} divides tokens; {reference.name} reads {self.reader.unit}.")
+        if self.reader.unit != "tokens" and (of_tokens := [one for one in options.split_body if one != "sink"]):
+            raise IsoscopeError(f"--split-body {of_tokens[0]} divides tokens; {reference.name} reads {self.reader.unit}.")
         self.batch_tokens = options.batch_size * self.reader.seq_len
         self.stream = Stream(source, self.reader.pieces, options.max_tokens, options.shard, options.max_items)
         self.by_sequence = self.stream.by_sequence()
-        bins = frequency_bins(self.stream) if "frequency" in options.split else None
-        self.slicer = Slicer(options.split, self.reader.seq_len, bins)
+        bins = frequency_bins(self.stream) if "frequency" in options.split_body else None
+        self.slicer = Slicer(options.split_body, self.reader.seq_len, bins)
         family = self.model.family
         images = self.reader.unit == "images"
         self.taps = Sites(
@@ -161,7 +161,7 @@ class Pass:
         """Measure window after window; between two the state may be saved."""
         self._settle()
         self.taps.reserve(self._points)
-        if self.options.sharpness:
+        if self.options.ablate_queries:
             self._calibrate()
         # Only where lengths can be mixed is it worth holding many inputs, to sort them.
         held = WINDOW_BATCHES if self.reader.unit == "tokens" else 1
@@ -238,7 +238,7 @@ class Pass:
 
     def disk(self) -> int:
         """Bytes the cell will take on disk."""
-        return sum(plan.disk(self.options.keep) for plan in self._plans())
+        return sum(plan.disk(self.options.store) for plan in self._plans())
 
     def memory(self) -> int:
         """The peak to expect: what the process holds, a forward pass of the largest batch (tried here) and the statistics."""

@@ -39,7 +39,7 @@ class Sites:
         longest: int | None = None,
     ) -> None:
         self.options, self.slices, self.name = options, slices, name
-        self.maps = options.maps if maps else "per-position"
+        self.maps = options.image_maps if maps else "per-position"
         self.tap = Tap(stacks, self._receive, inner=inner, channels=channels)
         self.attention = AttentionSites(self.tap, options, slices, name, longest) if options.attention else None
         self.statistics: Statistics = {}
@@ -109,7 +109,7 @@ class Sites:
             self.attention.places = None
 
     def calibrate(self, run: Callable[[], object], laid: Laid) -> None:
-        """One forward pass of those by which it is found what `--sharpness` takes out."""
+        """One forward pass of those by which it is found what `--ablate-queries` takes out."""
         if self.attention is not None:
             receive, self.tap.receive = self.tap.receive, lambda site, tensor: None
             try:

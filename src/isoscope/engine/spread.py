@@ -105,7 +105,7 @@ class Spread:
             return
         jobs = []
         for i in range(one.shards):
-            options = replace(self.options, shard=(i, one.shards), keep="all")  # the tables are computed after the merge, of samples too
+            options = replace(self.options, shard=(i, one.shards), store="all")  # the tables are computed after the merge, of samples too
             key = key_of(cell_identity(one.reference, one.source, options))
             if self.parts.cell(key, "all") is None:
                 jobs.append(Job(one, replace(self._task(one, self.parts, options, key), part=True)))
@@ -124,7 +124,7 @@ class Spread:
         job = next(jobs, None)
         while job is not None or underway:
             while job is not None and len(underway) < executor.count:
-                if Run(job.task.run).cell(job.task.key, job.task.options.keep) is None:
+                if Run(job.task.run).cell(job.task.key, job.task.options.store) is None:
                     underway[executor.submit(job.task)] = job
                 else:  # another driver was here
                     done: Future[list[str]] = Future()
@@ -152,8 +152,8 @@ class Spread:
         """The shards of a model into its cell; they go once it is there."""
         keys = [key_of(cell_identity(one.reference, one.source, replace(self.options, shard=(i, one.shards)))) for i in range(one.shards)]
         cells = [cell for key in keys if (cell := self.parts.cell(key, "all")) is not None]
-        if self.run.cell(one.key, self.options.keep) is None:
-            merge_shards(self.run, one.key, cells, keep=self.options.keep)
+        if self.run.cell(one.key, self.options.store) is None:
+            merge_shards(self.run, one.key, cells, keep=self.options.store)
         for cell in cells:
             self.parts.remove(cell)
 
@@ -165,13 +165,13 @@ def open_spread(
     options: Options,
     column: str | None,
     progress: Progress,
-    engine: str = "local",
+    executor: str = "local",
     address: str | None = None,
     processes: int | None = None,
-    shards: int | None = None,
+    split_into: int | None = None,
 ) -> tuple[Spread, list[Planned], int]:
     """What is to be measured, and how many cells at a time; every name is looked up first, so that a misspelt last one costs nothing."""
-    asked = Engine(engine, address, processes, shards)
+    asked = Engine(executor, address, processes, split_into)
     references = [resolve(name, seed=options.seed) for name in names]
     bare = [reference.name.removeprefix(UNTRAINED) for reference in references]
     given = Given(named(data), column, bare)
@@ -180,7 +180,7 @@ def open_spread(
     planned = plan(run, references, given, options, asked)
     left = [one for one in planned if not one.done]
     heaviest, cells = max((weight(one.reference) for one in left), default=0), sum(one.shards for one in left)
-    side = processes or (min(shards, cores()) if shards else None)
+    side = processes or (min(split_into, cores()) if split_into else None)
     count = 1 if asked.far else how_many(side, cells, heaviest, options, given.specs)
     return Spread(run, given, options, asked, progress), planned, count
 
@@ -190,6 +190,6 @@ def lines_of(
 ) -> list[str]:
     """The plan of a measurement in lines; nothing is loaded or written."""
     rest.pop("quiet", None)
-    where = {name: rest.pop(name) for name in ("engine", "address", "processes", "shards") if name in rest}
+    where = {name: rest.pop(name) for name in ("executor", "address", "processes", "split_into") if name in rest}
     spread, planned, count = open_spread(models, data, out, options_from(rest), column, Progress(quiet=True), **where)
     return say(planned, spread.run, count, far=spread.engine.far)

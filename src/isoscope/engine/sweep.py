@@ -33,7 +33,7 @@ def sweep(
     seeds: str | None = None,
     delete: bool = False,
     processes: int | None = None,
-    engine: str = "local",
+    executor: str = "local",
     address: str | None = None,
     column: str | None = None,
     quiet: bool = False,
@@ -51,7 +51,7 @@ def sweep(
         delete: take a checkpoint that this sweep downloaded out of the hub's cache once it is measured.
         processes: how many checkpoints are measured side by side; by default as many as cores and memory allow where there are enough
             checkpoints and no accelerator.
-        engine: `local`, processes of this machine, or `ray`, a cluster.
+        executor: `local`, processes of this machine, or `ray`, a cluster.
         address: of a Ray cluster that is there already; by default one is started here.
         column: the field of a .jsonl or .parquet that holds the text.
         quiet: show no progress.
@@ -60,7 +60,7 @@ def sweep(
     Returns:
         The run, open. Its `audit.json` holds what was found wrong.
     """
-    asked = Engine(engine, address, processes)
+    asked = Engine(executor, address, processes)
     results, faults = sweep_all(
         suites, data, out, steps=steps, seeds=seeds, delete=delete, engine=asked, column=column, quiet=quiet, **options
     )

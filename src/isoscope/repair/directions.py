@@ -67,5 +67,5 @@ class Directions:
 def covariance_of(moments: Moments, who: str) -> Floats:
     """(d, d); an error that says what to do where second moments were not kept."""
     if moments.second is None:
-        raise RepairError(f"{who} needs second moments and none were kept; above d = 2048 ask for them with --gram LAYERS.")
+        raise RepairError(f"{who} needs second moments and none were kept; above d = 2048 ask for them with --second-moments LAYERS.")
     return moments.second.covariance

@@ -47,4 +47,4 @@ def also_without_sinks(effect: Estimate, rows: pd.DataFrame, threshold: float) -
     """
     if rows["policy"].eq("body-no-sink").any() or effect.high < threshold:
         return effect
-    return Estimate(effect.value, note="not known without sinks: measure with --split sink")
+    return Estimate(effect.value, note="not known without sinks: measure with --split-body sink")

@@ -45,7 +45,7 @@ class FullDiskError(IsoscopeError):
 def _full(where: Path) -> FullDiskError:
     return FullDiskError(
         f"The disk that holds {where} is full; finished cells are kept: "
-        "free some space (or keep less with --keep rows) and run the same command again."
+        "free some space (or keep less with --store rows) and run the same command again."
     )
 
 

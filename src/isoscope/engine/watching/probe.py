@@ -24,7 +24,7 @@ from isoscope.store.run import Run
 OF_STATES = ["mean_cosine", "drift_ratio", "mean_norm", "effective_rank", "top_share", "two_nn"]
 OF_ATTENTION = ["mean_cosine", "drift_ratio", "qk_cosine", "qk_dot", "attention_entropy", "attention_entropy_normalised", "attention_max"]
 """What is computed at a watched step, of states and of heads: all of it costs less than two steps of training."""
-LEAN = {"taps": "hidden,attention", "sample": 1024, "keep": "rows"}
+LEAN = {"taps": "hidden,attention", "sample": 1024, "store": "rows"}
 """The options of a watched step, where the user does not choose others."""
 
 
@@ -83,8 +83,8 @@ class Probe:
             own = {site: kept for site, kept in sites.items() if (site.kind in ATTENTION) is attends}
             parts.append(tables(own, columns, spec, names=names, layers=options.layers)[0])
         rows = stacked(parts, TABLE_COLUMNS)
-        arrays = None if options.keep == "rows" else partial(packed, sites, sample=options.keep == "all")
-        manifest = manifest_of(identity, columns, spec, options.keep, seconds=round(time.monotonic() - started, 3))
+        arrays = None if options.store == "rows" else partial(packed, sites, sample=options.store == "all")
+        manifest = manifest_of(identity, columns, spec, options.store, seconds=round(time.monotonic() - started, 3))
         run.write(key, manifest, rows, tidy([], SERIES_COLUMNS), arrays, replace=True)
         return rows
 

@@ -18,7 +18,7 @@ from isoscope.statistics.verdicts import on_blocks
     paper="godey2024",
     statement="The output of an untrained block has a higher cosine than its input at every norm of the bias.",
     refuted_by="a least gain over the norms that lies surely below 0",
-    needs="the experiment on an untrained block: `isoscope block --out RUN`",
+    needs="the experiment on an untrained block: `isoscope untrained-block --out RUN`",
 )
 def block_raises_cosine(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """Output minus input cosine at each norm of the grid, with Student's interval over draws; the least over the norms."""

@@ -16,7 +16,7 @@ from isoscope.statistics.evidence import estimates, in_order, interval
     paper="godey2024",
     statement="There is a norm N* of the bias at which the output of an untrained block is as long as its input.",
     refuted_by="a published block in which not every draw has a crossing within the grid",
-    needs="the experiment on an untrained block: `isoscope block --out RUN`",
+    needs="the experiment on an untrained block: `isoscope untrained-block --out RUN`",
 )
 def norm_fixed_point_exists(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """Whether every draw has a crossing by the mean of norms; blocks with other norms stand beside the published one."""

@@ -20,7 +20,7 @@ HEAD = 64
     paper="godey2024",
     statement="The queries and keys of an untrained block are anisotropic even without a bias.",
     refuted_by="a cosine of queries, or of keys, that lies surely below the threshold at the smallest bias",
-    needs="the experiment on an untrained block, with a norm of 0 in its grid: `isoscope block --norms 0,1,5,30 --out RUN`",
+    needs="the experiment on an untrained block, with a norm of 0 in its grid: `isoscope untrained-block --norms 0,1,5,30 --out RUN`",
 )
 def queries_and_keys_are_anisotropic_without_bias(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The cosine at the smallest bias, above all three thresholds in a head's own dimensions; the weaker of queries and keys."""

@@ -15,7 +15,7 @@ from isoscope.statistics.verdicts import on_blocks
     paper="godey2024",
     statement="The norms of the queries and keys of an untrained block grow with the bias.",
     refuted_by="norms of queries, or of keys, that fall surely from the smallest bias to the largest",
-    needs="the experiment on an untrained block: `isoscope block --out RUN`",
+    needs="the experiment on an untrained block: `isoscope untrained-block --out RUN`",
 )
 def query_and_key_norms_grow(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The mean norm, largest bias less smallest, over draws; the weaker of queries and keys."""

@@ -17,7 +17,7 @@ SIGNS = {"block_row_max": 1, "block_row_min": -1, "block_entropy": -1}
     paper="godey2024",
     statement="Rows of attention of an untrained block sharpen as the bias grows: maximum up, minimum down, entropy down.",
     refuted_by="a maximum that surely falls, a minimum or an entropy that surely rises from the smallest bias to the largest",
-    needs="the experiment on an untrained block: `isoscope block --out RUN`",
+    needs="the experiment on an untrained block: `isoscope untrained-block --out RUN`",
 )
 def rows_sharpen_with_bias(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The change of each as a part of its value at the smallest bias, turned so that sharpening is positive; the weakest of the three."""

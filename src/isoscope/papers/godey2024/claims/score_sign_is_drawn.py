@@ -14,7 +14,7 @@ from isoscope.statistics.onset import clopper_pearson
     paper="godey2024",
     statement="To which side scores move is decided by the draw: both signs occur.",
     refuted_by="one sign in all of six draws or more",
-    needs="the experiment on an untrained block, six draws or more: `isoscope block --draws 10 --out RUN`",
+    needs="the experiment on an untrained block, six draws or more: `isoscope untrained-block --draws 10 --out RUN`",
 )
 def score_sign_is_drawn(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The part of draws whose mean score at the largest bias is positive."""

@@ -15,7 +15,7 @@ from isoscope.statistics.verdicts import on_blocks
     paper="godey2024",
     statement="The spread of the scores of an untrained block grows with the bias.",
     refuted_by="a standard deviation of scores that falls surely from the smallest bias to the largest",
-    needs="the experiment on an untrained block: `isoscope block --out RUN`",
+    needs="the experiment on an untrained block: `isoscope untrained-block --out RUN`",
 )
 def score_variance_grows(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The standard deviation of all scores, largest bias less smallest, over draws."""

@@ -15,7 +15,7 @@ from isoscope.statistics.verdicts import on_blocks
     paper="godey2024",
     statement="The scores of an untrained block move away from zero as the bias grows.",
     refuted_by="mean scores of heads that come surely nearer to zero from the smallest bias to the largest",
-    needs="the experiment on an untrained block: `isoscope block --out RUN`",
+    needs="the experiment on an untrained block: `isoscope untrained-block --out RUN`",
 )
 def scores_leave_zero(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The size of a head's mean score, largest bias less smallest, over draws."""

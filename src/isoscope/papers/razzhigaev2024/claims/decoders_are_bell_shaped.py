@@ -16,7 +16,7 @@ from isoscope.statistics.verdicts import judged
     paper="razzhigaev2024",
     statement="The top share of decoders is bell-shaped over the layers, with and without sink tokens and in both forms of the share.",
     refuted_by="a decoder whose B lies surely below 0.05 under one token policy or in one form",
-    needs="three decoders of six blocks or more: `isoscope measure GPT2 OPT SMOLLM --split sink --out RUN`",
+    needs="three decoders of six blocks or more: `isoscope measure GPT2 OPT SMOLLM --split-body sink --out RUN`",
 )
 def decoders_are_bell_shaped(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The least B over token policies and both forms of the share, beside 0.05."""

@@ -16,7 +16,7 @@ from isoscope.statistics.verdicts import judged
     paper="razzhigaev2024",
     statement="The top share of encoders is flat over the layers, with and without sink tokens and in both forms of the share.",
     refuted_by="an encoder whose largest less smallest share lies surely above 0.1 under one token policy or in one form",
-    needs="three encoders of six blocks or more: `isoscope measure BERT ROBERTA MINILM --split sink --out RUN`",
+    needs="three encoders of six blocks or more: `isoscope measure BERT ROBERTA MINILM --split-body sink --out RUN`",
 )
 def encoders_are_flat(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The greatest range over token policies and both forms of the share, beside 0.1."""

@@ -17,8 +17,8 @@ SIGNS = {"local_share_excess": -1.0, "local_isoscore_excess": 1.0}
     paper="razzhigaev2024",
     statement="Inside a globally anisotropic cloud neighbourhoods are isotropic: more so than in a Gaussian with the same covariance.",
     refuted_by="a model whose neighbourhoods are surely less isotropic than those of that Gaussian, the mean over layers",
-    needs="local geometry of three models or more, which is computed on request: `isoscope claims RUN --also local_share_excess "
-    "--also local_isoscore_excess`",
+    needs="local geometry of three models or more, which is computed on request: `isoscope claims RUN --metric local_share_excess "
+    "--metric local_isoscore_excess`",
 )
 def locally_isotropic(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """Minus the excess of the local top share, and the excess of the local IsoScore, means over layers; the weaker of the two."""

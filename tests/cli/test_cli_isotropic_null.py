@@ -1,4 +1,4 @@
-"""isoscope baseline: the published table, what a run's models have beside it, and one sentence for a mistake."""
+"""isoscope isotropic-null: the published table, what a run's models have beside it, and one sentence for a mistake."""
 
 import json
 import re
@@ -26,7 +26,7 @@ def zoo(tmp_path_factory):
 
 
 def test_the_table_is_the_published_one():
-    said = isoscope("baseline").worked().out
+    said = isoscope("isotropic-null").worked().out
     rows = re.findall(r"^ +(\d+) +(0\.\d{3,4}) ", said, re.MULTILINE)
     assert rows == list(zip(map(str, DIMENSIONS), PERCENTILES, strict=True))
     for sentence in ("far too lenient: at d = 16 by a factor of 2,624.", "any of 144 heads of 64 dimensions exceeds 0.430"):
@@ -36,17 +36,17 @@ def test_the_table_is_the_published_one():
 
 
 def test_json_holds_every_form():
-    found = json.loads(isoscope("baseline", "--d", "768", "--d", "16,768", "--n", 100_000, "--json").worked().out)
+    found = json.loads(isoscope("isotropic-null", "--d", "768", "--d", "16,768", "--n", 100_000, "--json").worked().out)
     assert [level["d"] for level in found["levels"]] == [16, 768]
     for level in found["levels"]:
         assert level == {"d": level["d"]} | closed_forms(level["d"], 100_000)
     assert found["heads"]["threshold"] == pytest.approx(0.430, abs=5e-4)
-    beside = json.loads(isoscope("baseline", "--d", "64", "--n", "64", "--json").worked().out)["levels"][0]
+    beside = json.loads(isoscope("isotropic-null", "--d", "64", "--n", "64", "--json").worked().out)["levels"][0]
     assert beside["smallest"] is None  # where d is n the lowest edge is at zero
 
 
 def test_simulation_stands_beside_the_forms():
-    words = ("baseline", "--d", "10,64", "--n", 1000, "--two-nn", "--monte-carlo", 200, "--heads", 12)
+    words = ("isotropic-null", "--d", "10,64", "--n", 1000, "--two-nn", "--monte-carlo", 200, "--heads", 12)
     found = json.loads(isoscope(*words, "--json").worked().out)
     for level in found["levels"]:
         assert len(level["simulated"]) == 8
@@ -63,7 +63,7 @@ def test_simulation_stands_beside_the_forms():
 
 def test_models_of_a_run(zoo, tmp_path):
     out = tmp_path / "new" / "figures"
-    found = json.loads(isoscope("baseline", "--run", zoo, "--policy", "body", "--out", out, "--json").worked().out)
+    found = json.loads(isoscope("isotropic-null", "--run", zoo, "--policy", "body", "--out", out, "--json").worked().out)
     names = ["cosine_density", "isotropic_level"]
     assert sorted(path.name for path in out.iterdir()) == sorted(f"{name}.{form}" for name in names for form in ("pdf", "png", "svg"))
     assert sorted(found["figures"]) == sorted(str(path) for path in out.iterdir())
@@ -80,12 +80,12 @@ def test_models_of_a_run(zoo, tmp_path):
         assert row["layers"] == len(own)
         assert row["mean_cosine"] == pytest.approx(float(np.mean(own["value"])))
         assert row["isotropy_score"] is None  # the run has only rows, from before there was such a score
-    said = isoscope("baseline", "--run", zoo).worked().out
+    said = isoscope("isotropic-null", "--run", zoo).worked().out
     assert re.search(r"^ gpt2 +768 +13 ", said, re.MULTILINE)
 
 
 def test_a_measured_run_has_the_score(good_run):
-    found = json.loads(isoscope("baseline", "--run", good_run, "--d", 32, "--json").worked().out)["models"]
+    found = json.loads(isoscope("isotropic-null", "--run", good_run, "--d", 32, "--json").worked().out)["models"]
     assert [row["d"] for row in found] == [32, 32]
     for row in found:
         assert 0 < row["isotropy_score"] < 1.1
@@ -115,17 +115,17 @@ def test_a_measured_run_has_the_score(good_run):
     ],
 )
 def test_rubbish_is_one_sentence(words, said):
-    isoscope("baseline", *words).refused(said)
+    isoscope("isotropic-null", *words).refused(said)
 
 
 def test_a_run_without_that_policy_and_a_folder_that_cannot_be(zoo, tmp_path):
-    isoscope("baseline", "--run", zoo, "--policy", "bdy").refused("did you mean body?")
+    isoscope("isotropic-null", "--run", zoo, "--policy", "bdy").refused("did you mean body?")
     (tmp_path / "file").write_text("")
-    isoscope("baseline", "--out", tmp_path / "file" / "folder").refused("Cannot write")
+    isoscope("isotropic-null", "--out", tmp_path / "file" / "folder").refused("Cannot write")
 
 
 def test_it_needs_no_torch():
-    answer = process("baseline", "--d", "64", PYTHONPROFILEIMPORTTIME="1")
+    answer = process("isotropic-null", "--d", "64", PYTHONPROFILEIMPORTTIME="1")
     assert answer.code == 0
     assert "isoscope.lab.null" in answer.err
     assert not re.search(r"\| +(torch|transformers)$", answer.err, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""isoscope conventions"""
+"""isoscope compare-definitions"""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def run(
 
     **Examples**
 
-    `isoscope conventions runs/bert`
+    `isoscope compare-definitions runs/bert`
 
-    `isoscope conventions vectors.npy --convention ethayarajh2019 --convention godey2024`
+    `isoscope compare-definitions vectors.npy --convention ethayarajh2019 --convention godey2024`
     """
     from isoscope.engine.conventions import conventions_rows, of_matrix
     from isoscope.engine.results import Results

@@ -1,4 +1,4 @@
-"""isoscope drift"""
+"""isoscope drift-test"""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def run(path: RunFolder, policy: Policy = "all", json: Json = False) -> None:
 
     **Examples**
 
-    `isoscope drift runs/bert`
+    `isoscope drift-test runs/bert`
 
-    `isoscope drift runs/all --policy body --json`
+    `isoscope drift-test runs/all --policy body --json`
     """
     from isoscope.core.errors import IsoscopeError
     from isoscope.engine.results import Results
 
     associations = Results(path).associations(policy)
     if associations.empty:
-        raise IsoscopeError(f"{path} has no model with layers; `isoscope drift` compares the hidden states of a model.")
+        raise IsoscopeError(f"{path} has no model with layers; `isoscope drift-test` compares the hidden states of a model.")
     if json:
         print_json(to_records(associations))
         return

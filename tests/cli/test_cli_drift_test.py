@@ -1,4 +1,4 @@
-"""isoscope drift: the numbers are those of the statistics, and a mistake is one sentence."""
+"""isoscope drift-test: the numbers are those of the statistics, and a mistake is one sentence."""
 
 import json
 
@@ -26,7 +26,7 @@ def zoo(tmp_path_factory):
 
 
 def test_json_holds_every_number(zoo):
-    rows = json.loads(isoscope("drift", zoo, "--json").worked().out)
+    rows = json.loads(isoscope("drift-test", zoo, "--json").worked().out)
     table = made_zoo()
     truth = associations(table[table["policy"] == "all"])
     assert len(rows) == len(truth) == 2 * (14 + 5)
@@ -40,7 +40,7 @@ def test_json_holds_every_number(zoo):
 
 
 def test_the_table_fits_and_says_what_each_number_is(zoo):
-    shown = isoscope("drift", zoo).worked().out
+    shown = isoscope("drift-test", zoo).worked().out
     assert max(map(len, shown.splitlines())) <= 100
     assert shown.count("fewer") == 2 * 3, "no word is cut off"
     assert shown.index("drift_norm and mean_cosine") < shown.index("drift_ratio and mean_cosine")
@@ -54,15 +54,15 @@ def test_the_table_fits_and_says_what_each_number_is(zoo):
 
 
 def test_the_policy_is_the_readers(zoo):
-    every, body = (json.loads(isoscope("drift", zoo, "--policy", policy, "--json").worked().out) for policy in ("all", "body"))
+    every, body = (json.loads(isoscope("drift-test", zoo, "--policy", policy, "--json").worked().out) for policy in ("all", "body"))
     assert {row["policy"] for row in body} == {"body"}
     assert [row["pearson"] for row in body] != [row["pearson"] for row in every]
-    isoscope("drift", zoo, "--policy", "bodi").refused("'bodi'", "did you mean body?")
+    isoscope("drift-test", zoo, "--policy", "bodi").refused("'bodi'", "did you mean body?")
 
 
 def test_real_models_of_few_layers_have_no_verdict(good_run):
-    rows = json.loads(isoscope("drift", good_run, "--json").worked().out)
-    shown = isoscope("drift", good_run).worked().out
+    rows = json.loads(isoscope("drift-test", good_run, "--json").worked().out)
+    shown = isoscope("drift-test", good_run).worked().out
     assert shown.count("no verdict: fewer than") == 2 * 3, "no word is cut off"
     models = [row for row in rows if row["model"]]
     assert {(row["model"], row["layers"]) for row in models} == {("small-bert", 3), ("small-gpt2", 3)}
@@ -74,5 +74,5 @@ def test_a_run_without_layers_is_refused(tmp_path, zoo):
     table = made_zoo(["gpt2"]).assign(kind="input_embedding", layer=None)
     manifest = {"isoscope": "0", "created": "0", "columns": {"model": "gpt2"}, "spec": {}, "keep": "rows", "identity": {}}
     Run(tmp_path / "flat").write("cell", manifest, table.astype({"layer": "Int64"}), tidy([], SERIES_COLUMNS), None)
-    isoscope("drift", tmp_path / "flat").refused("no model with layers")
-    isoscope("drift", tmp_path / "nothing").refused("There is no run at")
+    isoscope("drift-test", tmp_path / "flat").refused("no model with layers")
+    isoscope("drift-test", tmp_path / "nothing").refused("There is no run at")

@@ -1,4 +1,4 @@
-"""isoscope block"""
+"""isoscope untrained-block"""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ def run(
 
     **Examples**
 
-    `isoscope block --out runs/block`
+    `isoscope untrained-block --out runs/block`
 
-    `isoscope block --init bert,torch --norm post,pre,rms --depth 1,2,12 --variant full,mlp-only,no-norm --out runs/block`
+    `isoscope untrained-block --init bert,torch --norm post,pre,rms --depth 1,2,12 --variant full,mlp-only,no-norm --out runs/block`
 
-    `isoscope block --arch gpt2 --trained ./gpt2 --out runs/block`
+    `isoscope untrained-block --arch gpt2 --trained ./gpt2 --out runs/block`
     """
     from json import loads
 
@@ -186,7 +186,7 @@ def _add_trained_norms(trained: str, folder: Run, progress: Progress) -> None:
     else:
         progress.note(f"{trained}: measuring its norms on the embedded text.")
         table = measure(
-            trained, "embedded", folder.within("trained").path, quiet=progress.quiet, max_tokens=20_000, sample=0, keep="rows"
+            trained, "embedded", folder.within("trained").path, quiet=progress.quiet, max_tokens=20_000, sample=0, store="rows"
         ).table()
     keep_trained(folder, table, trained)
 

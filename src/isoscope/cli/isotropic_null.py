@@ -1,4 +1,4 @@
-"""isoscope baseline"""
+"""isoscope isotropic-null"""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def run(
 
     **Examples**
 
-    `isoscope baseline --d 768 --n 100000`
+    `isoscope isotropic-null --d 768 --n 100000`
 
-    `isoscope baseline --run runs/bert --out figures/`
+    `isoscope isotropic-null --run runs/bert --out figures/`
 
-    `isoscope baseline --d 16,768 --two-nn --monte-carlo 1000`
+    `isoscope isotropic-null --d 16,768 --two-nn --monte-carlo 1000`
     """
     from isoscope.lab.null import DIMENSIONS, closed_forms
     from isoscope.statistics.chance import head_threshold
