@@ -18,8 +18,8 @@ zoo: $(INSTALLED)
 	@$(RUN) -m isoscope measure $(MODELS)/SmolLM2-135M-Instruct/SmolLM2-135M-Instruct.Q4_1.gguf $(MODELS)/all-MiniLM-L6-v2 \
 	  $(MODELS)/flan-t5-small-encoder $(MODELS)/rxnmapper $(MODELS)/antiberty $(MODELS)/whisper-tiny.en $(MODELS)/dinov2-small \
 	  $(MODELS)/resnet-50 --data rxnmapper=$(DATA)/reactions --data antiberty=$(DATA)/residues --data $(DATA)/speech \
-	  --data $(DATA)/photographs --data embedded --max-items 100 --keep sums --out runs/zoo
-	@$(RUN) -m isoscope drift runs/zoo
+	  --data $(DATA)/photographs --data embedded --max-items 100 --store sums --out runs/zoo
+	@$(RUN) -m isoscope drift-test runs/zoo
 	@$(RUN) -m isoscope report runs/zoo --out runs/zoo.html
 
 # The pictures of docs/gallery.md and docs/metrics/, from real runs; half an hour on two cores.

@@ -62,7 +62,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         for d, layers in SIZES:
             folder = model(Path(place) / f"{d}-{layers}", d, layers)
-            given = {"seq_len": LENGTH, "threads": 1, "sample": 0, "keep": "sums", "quiet": True}
+            given = {"seq_len": LENGTH, "threads": 1, "sample": 0, "store": "sums", "quiet": True}
             least = []
             for tokens in (asked.tokens, 3 * asked.tokens):
                 results = isoscope.measure(str(folder), out=Path(place) / f"run-{d}-{layers}-{tokens}", max_tokens=tokens, **given)

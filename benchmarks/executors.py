@@ -23,7 +23,7 @@ def ways(two: int) -> dict[str, dict[str, object]]:
         "one process, one thread": {"processes": 1, "threads": 1},
         "one process, two threads": {"processes": 1, "threads": two},
         "two processes": {"processes": two, "threads": 1},
-        "Ray": {"engine": "ray", "processes": two, "threads": 1},
+        "Ray": {"executor": "ray", "processes": two, "threads": 1},
     }
 
 
@@ -68,7 +68,7 @@ def main() -> None:
         for repeat in range(asked.repeats):
             for name, way in ways(two).items():
                 out = Path(place) / f"{name}-{repeat}"
-                given = {"max_tokens": asked.tokens, "sample": 256, "taps": "hidden", "keep": "rows", "quiet": True}
+                given = {"max_tokens": asked.tokens, "sample": 256, "taps": "hidden", "store": "rows", "quiet": True}
                 isoscope.sweep(str(root), "embedded", out, **given, **way)
                 found[name].append(seconds(out, two if name in ASKED else 1))
                 print(f"repeat {repeat + 1}, {name}: {found[name][-1]:.2f} s a cell", flush=True)

@@ -25,7 +25,7 @@ SETTINGS = {
 WHOLE = {
     "hidden and attention": {"taps": ("hidden", "attention"), "sample": 0},
     "the same, with 64 rows": {"taps": ("hidden", "attention"), "sample": 0, "query_rows": 64},
-    "the same, with medians": {"taps": ("hidden", "attention"), "sample": 0, "median": True},
+    "the same, with medians": {"taps": ("hidden", "attention"), "sample": 0, "attention_median": True},
 }
 """Settings of whole passes, through the engine; histograms of scores are among them."""
 

@@ -62,7 +62,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--steps", type=int, default=4)
     given = parser.parse_args()
-    settings = {"hidden and attention": {}, "hidden only": {"taps": "hidden"}, "with all that can be kept": {"keep": "all"}}
+    settings = {"hidden and attention": {}, "hidden only": {"taps": "hidden"}, "with all that can be kept": {"store": "all"}}
     print(f"{'threads':>7}  {'setting':<26} {'train step':>10} {'watched':>9} {'first':>8}   share of 100 steps")
     for threads in given.threads:
         for name, options in settings.items():

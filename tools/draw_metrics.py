@@ -18,7 +18,7 @@ import numpy as np
 from make_gallery import PICTURES, ROOT, light
 
 from isoscope.metrics import registry
-from isoscope.report.files import PRINT, rendered
+from isoscope.report.files import PRINT, render_chart
 from isoscope.statistics.matrix_cloud import cloud_of
 from isoscope.statistics.metric import Metric, Series
 from isoscope.statistics.profile import Profile
@@ -160,7 +160,7 @@ def picture(entry: Metric | Series | Profile) -> str:
         rounded = [point | {"y": float(f"{point['y']:.4g}"), "x": float(f"{point['x']:.4g}")} for point in points]
         panel = {"title": {"text": title, "fontSize": 11, "fontWeight": "normal"}, "width": 170, "height": 110, "data": {"values": rounded}}
         drawn.append(panel | {"mark": mark, "encoding": {"x": across, "y": y, "color": colour}})
-    return light(rendered({"hconcat": drawn, "resolve": {"scale": {"color": "independent"}}, "config": PRINT}, "svg").decode())
+    return light(render_chart({"hconcat": drawn, "resolve": {"scale": {"color": "independent"}}, "config": PRINT}, "svg").decode())
 
 
 def main() -> int:

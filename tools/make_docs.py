@@ -30,7 +30,7 @@ PARTS = {
     "sample": "the sample",
     "neighbours": "nearest neighbours within the sample",
     "attention": "sums over rows of attention (`--taps attention`)",
-    "medians": "medians of rows (`--median`)",
+    "medians": "medians of rows (`--attention-median`)",
     "scores": "a histogram of scores",
     "queries_keys": "queries and keys",
 }
@@ -100,7 +100,7 @@ def commands(entry: Any) -> list[str]:
         taps = " --taps hidden,attention" if entry.subject == "attention" else ""
         return [f"isoscope measure MODEL{taps} --out RUN", f"isoscope table RUN --series --metric {entry.name}"]
     taps = " --taps hidden,attention" if kind == "attention" else ""
-    options = {"cosine": " --cosine-sd", "medians": " --median"}
+    options = {"cosine": " --cosine-sd", "medians": " --attention-median"}
     more = "".join(option for part, option in options.items() if part in entry.reads)
     lines = [f"isoscope measure MODEL{taps}{more} --out RUN", f"isoscope table RUN --metric {entry.name}"]
     return lines + ([f"isoscope embeddings FILE --metric {entry.name}"] if kind == "points" else [])

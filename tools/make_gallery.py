@@ -36,7 +36,7 @@ RUNS = {
         "--out runs/gallery-local"
     ],
     "runs/gallery-block": [
-        "isoscope block --draws 2 --batch 2 --length 128 --norms 0,0.5,1,2,5,10,20,30 --threads 1 --out runs/gallery-block"
+        "isoscope untrained-block --draws 2 --batch 2 --length 128 --norms 0,0.5,1,2,5,10,20,30 --threads 1 --out runs/gallery-block"
     ],
     "runs/report": ["isoscope sweep embedded --max-items 32 --batch-size 32 --query-rows 32 --sample 512 --out runs/report"],
 }
@@ -88,17 +88,17 @@ def run_of(name: str) -> str:
 def command_of(name: str) -> str:
     """The command that draws a figure."""
     if not run_of(name):
-        return "isoscope baseline --out figures/"
-    also = "".join(f" --also {metric}" for metric in ALSO.get(name, ()))
+        return "isoscope isotropic-null --out figures/"
+    also = "".join(f" --metric {metric}" for metric in ALSO.get(name, ()))
     return f"isoscope report {run_of(name)} --only {name}{also} --figures figures/"
 
 
 def page() -> str:
     """docs/gallery.md, from the registry of figures and the papers."""
     from isoscope.figures import figures
-    from isoscope.report.cited import cited
+    from isoscope.report.paper_sections import figure_citations
 
-    known = cited()
+    known = figure_citations()
     own = [figure for figure in figures if figure.function.__module__.startswith("isoscope.figures.")]
     parts = [
         "<!-- Written by tools/make_gallery.py from the figures' own titles and captions; change those in src/isoscope/figures. -->",
@@ -141,7 +141,7 @@ def measure_missing() -> None:
 
 def draw(names: list[str]) -> Iterator[Path]:
     """Draw these figures, run by run."""
-    from isoscope.cli.report import tables_of
+    from isoscope.cli.run_tables import read_runs
     from isoscope.lab.null import DIMENSIONS, isotropic_tables
     from isoscope.report import write_figures
 
@@ -150,7 +150,7 @@ def draw(names: list[str]) -> Iterator[Path]:
         if not own:
             continue
         if run:
-            table, series, _ = tables_of([str(ROOT / run)], [metric for name in own for metric in ALSO.get(name, ())])
+            table, series, _ = read_runs([str(ROOT / run)], [metric for name in own for metric in ALSO.get(name, ())])
         else:
             table, series = isotropic_tables(DIMENSIONS, 4096)
         for path in write_figures(table, series, PICTURES, formats=("svg",), names=own):

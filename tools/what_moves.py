@@ -26,7 +26,7 @@ MODELS = {
 }
 LAYERS = {"SmolLM2-135M-Instruct": {"layers": "15,30,final"}}
 """Of a deep model only what the table shows, which takes a fifth of the time."""
-FIRST = {"max_items": 32, "seq_len": 128, "split": ("sink",), "sample": 2048, "threads": 1}
+FIRST = {"max_items": 32, "seq_len": 128, "split_body": ("sink",), "sample": 2048, "threads": 1}
 CHANGES = {
     "sequences of at most 32 tokens": {"seq_len": 32},
     "bfloat16": {"dtype": "bfloat16"},

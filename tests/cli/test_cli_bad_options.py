@@ -11,7 +11,7 @@ from tests.cli.calling import isoscope
         (("--layers", "finl"), "got 'finl', did you mean final?"),
         (("--layers", "1-"), "got '1-'."),
         (("--layers", "0,9"), "--layers must name layers that small-bert has (0 to 2, input); got 9: correct it or leave it out."),
-        (("--gram", "inpt"), "got 'inpt', did you mean input?"),
+        (("--second-moments", "inpt"), "got 'inpt', did you mean input?"),
         (("--shard", "3/2"), "--shard i/k needs 1 ≤ i ≤ k, as in 1/4; got 3/2."),
         (("--shard", "0/2"), "got 0/2."),
         (("--shard", "a/b"), "--shard i/k needs two numbers, as in 1/4; got 'a/b'."),
@@ -21,9 +21,9 @@ from tests.cli.calling import isoscope
         (("--device", "cpuu"), "--device must be one of auto, cpu, cuda, mps, xpu; got 'cpuu', did you mean cpu?"),
         (("--device", "meta"), "got 'meta'."),
         (("--device", "cpu:zz"), "The device 'cpu:zz' is not available here; use --device auto or cpu."),
-        (("--keep", "rws"), "--keep must be one of rows, sums, all; got 'rws', did you mean rows?"),
-        (("--keep", "ß"), "got 'ß'."),
-        (("--split", "snk"), "--split takes sink, frequency, position; got 'snk', did you mean sink?"),
+        (("--store", "rws"), "--store must be one of rows, sums, all; got 'rws', did you mean rows?"),
+        (("--store", "ß"), "got 'ß'."),
+        (("--split-body", "snk"), "--split-body takes sink, frequency, position; got 'snk', did you mean sink?"),
         (("--sample", "-1"), "--sample must be at least 0; got -1."),
         (("--sample", "9223372036854775807"), "--sample must be at most 1,000,000,000,000; got 9,223,372,036,854,775,807."),
         (("--batch-size", "0"), "--batch-size must be at least 1; got 0."),
@@ -47,7 +47,7 @@ def test_a_value_that_an_option_does_not_take(bert, paragraphs, tmp_path, words,
         (("--policy", "ß"), "it has all, body, no-special and every."),
         (("--format", "cvs"), "--format must be csv, json or parquet; got 'cvs', did you mean csv?"),
         (("--series", "--metric", "mean_cosine"), "There is no series called 'mean_cosine'"),
-        (("--series", "--policy", "body"), "--policy chooses numbers, and --series has all of them"),
+        (("--series", "--policy", "body"), "--policy has no effect on --series, which contains every policy"),
     ],
 )
 def test_a_table_that_cannot_be_had(good_run, words, said):
@@ -124,4 +124,4 @@ def test_memory_that_runs_out_in_a_library_is_one_sentence(monkeypatch):
         )
 
     monkeypatch.setattr("isoscope.cli._run", hungry)
-    isoscope("list").refused("There is not enough memory for this", "give it less, or a machine with more.")
+    isoscope("list").refused("Out of memory (", "reduce the input, or use a machine with more memory.")

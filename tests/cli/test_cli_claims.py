@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from isoscope.report.claims import verdicts
+from isoscope.report.claims import verdict_rows
 from isoscope.store.manifest import manifest_of
 from isoscope.store.run import Run
 from tests.cli.calling import isoscope
@@ -49,8 +49,8 @@ def test_the_table_reads_well(good: Path) -> None:
 def test_where_nothing_was_tried_there_is_no_table(tmp_path: Path) -> None:
     nothing = written(tmp_path / "run", ([row("a", "token", "mean_norm", 1.0, layer=0)], []))
     said = isoscope("claims", nothing).worked().out
-    assert "claims were not tried, so that they are undecided:" in said
-    assert "verdict" not in said.split("were not tried")[0]
+    assert "claims were not tested and are therefore undecided:" in said
+    assert "verdict" not in said.split("were not tested")[0]
 
 
 def test_strict_says_so_where_a_claim_fails(good: Path, bad: Path) -> None:
@@ -66,7 +66,7 @@ def test_json_has_everything(bad: Path) -> None:
     one = next(row for row in rows if row["name"] == "every_transformer_has_an_anisotropic_layer")
     assert (one["outcome"], one["number"], one["paper"]) == ("fails", "1", "godey2024")
     assert [found["on"] for found in one["findings"]] == list(THREE)
-    assert one["findings"][0]["effect"] == "0.010 [-0.004, 0.020]"  # seven layers, of which one may lie high by chance
+    assert one["findings"][0]["effect"] == "0.0100 [-0.00373, 0.0200]"  # seven layers, of which one may lie high by chance
     assert one["refuted_by"]
 
 
@@ -80,11 +80,11 @@ def test_several_runs_are_read_together(good: Path, tmp_path: Path) -> None:
 def test_mistakes_are_told_in_a_sentence(good: Path, tmp_path: Path) -> None:
     isoscope("claims", good, "--paper", "godey").refused("godey2024")
     isoscope("claims", tmp_path / "nowhere").refused("nowhere")
-    isoscope("claims", good, "--also", "local_shar").refused("local_share")
+    isoscope("claims", good, "--metric", "local_shar").refused("local_share")
 
 
 def test_rows_for_the_page_are_strings() -> None:
-    rows = verdicts(*tables(same_models(THREE, "token", RISING)))
+    rows = verdict_rows(*tables(same_models(THREE, "token", RISING)))
     one = next(row for row in rows if row.name == "every_transformer_has_an_anisotropic_layer")
     assert (one.outcome, one.effect, one.threshold, one.tried_on) == ("holds", "1.00 [0.292, 1.00]", "0.250", "3")
     assert [found.on for found in one.findings] == list(THREE)

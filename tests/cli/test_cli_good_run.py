@@ -118,7 +118,7 @@ def test_one_matrix(tmp_path):
     shown = isoscope("embeddings", tmp_path / "x.npy", "-q").worked()
     assert shown.out.startswith(f"{tmp_path / 'x.npy'}: 200 points in 6 dimensions\n")
     assert all(
-        re.search(rf"^ *{name} +[-0-9.e]+ +[-0-9.e]+ … [-0-9.e]+ ", shown.out, re.MULTILINE)
+        re.search(rf"^ *{name} +[-0-9.e]+ +[-0-9.e]+ to [-0-9.e]+ ", shown.out, re.MULTILINE)
         for name in ("mean_cosine", "isoscore", "effective_rank")
     )
 

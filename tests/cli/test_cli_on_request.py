@@ -29,7 +29,7 @@ def csv(*words):
 
 def test_a_report_has_also_what_is_asked_for(good_run, tmp_path):
     more = tmp_path / "more.html"
-    isoscope("report", good_run, "--out", more, "--also", "two_nn_mle", "--also", "gride_scales").worked()
+    isoscope("report", good_run, "--out", more, "--metric", "two_nn_mle", "--metric", "gride_scales").worked()
     table, series = of_page(more, "table"), of_page(more, "series")
     asked = table[table["metric"] == "two_nn_mle"]
     pd.testing.assert_frame_equal(asked.reset_index(drop=True), csv(good_run, "--metric", "two_nn_mle", "--policy", "every"))
@@ -44,7 +44,7 @@ def test_a_report_has_also_what_is_asked_for(good_run, tmp_path):
 
 
 def test_a_report_refuses_what_there_is_not(good_run, tmp_path):
-    isoscope("report", good_run, "--out", tmp_path / "page.html", "--also", "gride_scale").refused("gride_scale")
+    isoscope("report", good_run, "--out", tmp_path / "page.html", "--metric", "gride_scale").refused("gride_scale")
     assert not (tmp_path / "page.html").exists()
 
 

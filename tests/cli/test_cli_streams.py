@@ -70,7 +70,7 @@ def test_ctrl_c(gpt2, paragraphs, tmp_path):
     # A shell's background job, which this may be, has its children ignore the signal; a user's command does not.
     ended = run_process([sys.executable, "-c", code], preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
     assert (ended.returncode, ended.stdout) == (130, "")
-    assert ended.stderr == "isoscope: interrupted; finished cells are kept, the same command goes on.\n"
+    assert ended.stderr == "isoscope: interrupted. Finished cells are saved; rerun the command to resume.\n"
     assert list(tmp_path.glob("run/partial/*.safetensors"))
     assert not list(tmp_path.glob("run/cells/*"))
 

@@ -42,7 +42,7 @@ def rewrite(cell, change):
 
 def test_a_good_run_says_so(good_run):
     answer = isoscope("verify", good_run).worked()
-    assert answer.out == "2 cells: all as written.\n"
+    assert answer.out == "2 cells: no faults.\n"
     assert found(good_run) == []
 
 
@@ -188,7 +188,7 @@ def test_what_killed_processes_left_is_said_and_is_not_wrong(copy):
     assert "a cell got as far as 7 items; the same command resumes from there." in said
     assert "its cell is finished; delete it." in said
     assert "it is a state that cannot be read and will not be used; delete it." in said
-    assert said.endswith("2 cells: all as written.\n")
+    assert said.endswith("2 cells: no faults.\n")
 
 
 def test_what_it_says_to_do_mends_the_run(copy, good_run, bert, gpt2, paragraphs):
@@ -205,9 +205,9 @@ def test_what_it_says_to_do_mends_the_run(copy, good_run, bert, gpt2, paragraphs
 
 
 def test_what_is_no_run(tmp_path, paragraphs):
-    isoscope("verify", tmp_path).refused(f"{tmp_path} is no run: it has no folder called cells")
-    isoscope("verify", paragraphs).refused(f"{paragraphs} is no run")
-    isoscope("verify", tmp_path / "nowhere").refused("is no run")
+    isoscope("verify", tmp_path).refused(f"{tmp_path} is not a run: it has no folder called cells")
+    isoscope("verify", paragraphs).refused(f"{paragraphs} is not a run")
+    isoscope("verify", tmp_path / "nowhere").refused("is not a run")
 
 
 def test_a_large_file_is_checked_in_little_memory(copy):

@@ -29,7 +29,7 @@ def files(small_models, texts, tmp_path_factory):
     folder = tmp_path_factory.mktemp("extras")
     isoscope.measure(str(small_models("gpt2")), str(texts), folder / "run", max_items=3, quiet=True)
     torch.manual_seed(0)
-    with isoscope.watch(Network(), every=1, data=batches()[0], out=folder / "suite", keep="sums") as watch:
+    with isoscope.watch(Network(), every=1, data=batches()[0], out=folder / "suite", store="sums") as watch:
         watch.step()
     np.save(folder / "x.npy", np.random.default_rng(0).standard_normal((200, 8)))
     return Files(folder / "run", folder / "suite", small_models("gpt2"), folder / "x.npy", folder / "new")
@@ -96,9 +96,9 @@ def test_without_one_package_a_verb_names_the_extra_that_brings_it(files, withou
         ("soundfile", ["--data", "a.wav"], "a.wav needs the package soundfile: pip install 'isoscope[speech]'."),
         ("PIL", ["--data", "a.png"], "a.png needs the package pillow: pip install 'isoscope[vision]'."),
         ("datasets", ["--data", "hf:wiki"], "hf:wiki needs the package datasets: pip install 'isoscope[datasets]'."),
-        ("ray", ["--engine", "ray"], "--engine ray needs the package ray: pip install 'isoscope[ray]'."),
+        ("ray", ["--executor", "ray"], "--executor ray needs the package ray: pip install 'isoscope[ray]'."),
         ("accelerate", ["--device-map", "auto"], "--device-map needs the package accelerate: pip install 'isoscope[gguf]'."),
-        ("torch", ["--processes", 2, "--shards", 2], "Measuring a model needs the package torch: pip install 'isoscope[models]'."),
+        ("torch", ["--processes", 2, "--split-into", 2], "Measuring a model needs the package torch: pip install 'isoscope[models]'."),
     ],
 )
 def test_what_an_option_asks_for_is_named(files, without, tmp_path, module, words, sentence):

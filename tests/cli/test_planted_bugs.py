@@ -75,7 +75,7 @@ ELSEWHERE = {
     "sources.arrays.npy:read_npy_header": ("embeddings", "MATRIX"),
     "statistics.spectrum:entropy": ("embeddings", "MATRIX"),
     "metrics.mean_norm:mean_norm": ("embeddings", "MATRIX"),
-    "lab.block:fixed_point": ("block", "--out", "OUT", "--draws", "2", "--length", "8"),
+    "lab.block:fixed_point": ("untrained-block", "--out", "OUT", "--draws", "2", "--length", "8"),
     "training.loop:held_out_loss": (
         "train",
         "causal-text",

@@ -29,7 +29,7 @@ CONFIG = {
 }
 SEEDS = 100
 METRICS = ("mean_cosine", "mean_norm", "drift_norm", "top_share")
-OPTIONS = {"keep": "rows", "sample": 0, "layers": "1", "taps": ("hidden",)}
+OPTIONS = {"store": "rows", "sample": 0, "layers": "1", "taps": ("hidden",)}
 
 
 def checkpoints(root, count):

@@ -82,7 +82,7 @@ def test_the_table_is_the_models_own_attention(title, model_of, data, tmp_path):
     from transformers import AutoModel
 
     folder = model_of(title)
-    table = measured(folder, data["text"], tmp_path, median=True).table(policy="every")
+    table = measured(folder, data["text"], tmp_path, attention_median=True).table(policy="every")
     loaded = load_model(resolve_model(folder))
     reader = loaded.family.reader(loaded, 32)
     eager = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
@@ -107,7 +107,7 @@ def test_the_table_is_the_models_own_attention(title, model_of, data, tmp_path):
 
 def test_neither_batches_nor_shards_nor_a_break_change_a_number(model_of, data, tmp_path):
     folder = model_of("Llama")
-    options = {"sharpness": True, "rotated": True, "query_rows": 8}
+    options = {"ablate_queries": True, "after_rotary": True, "query_rows": 8}
     whole = measured(folder, data["text"], tmp_path / "whole", **options).table(policy="every")
     other = measured(folder, data["text"], tmp_path / "other", **options | {"batch_size": 1}).table(policy="every")
     for i in (1, 2):
@@ -191,7 +191,7 @@ def test_without_the_mean_query_scores_have_no_part_of_it(tmp_path):
     torch.manual_seed(1)
     model = torch.nn.Sequential(*(Layer() for _ in range(2))).eval()
     x = 3 * torch.randn(4, 6, 8)
-    table = isoscope.measure(model, [x], tmp_path, quiet=True, taps=BOTH, sharpness=True).table(policy="every")
+    table = isoscope.measure(model, [x], tmp_path, quiet=True, taps=BOTH, ablate_queries=True).table(policy="every")
     with torch.inference_mode():
         q, k = model[0].q(x).double(), model[0].k(x).double()
         q = q - q.mean((0, 1))
@@ -210,7 +210,7 @@ def test_a_model_without_attention_says_so(model_of, data, tmp_path):
     [
         ({"taps": "hiden"}, "did you mean hidden"),
         ({"taps": ""}, "got neither"),
-        ({"taps": "hidden", "median": True}, "add --taps hidden,attention"),
+        ({"taps": "hidden", "attention_median": True}, "add --taps hidden,attention"),
     ],
 )
 def test_taps_that_make_no_sense(options, said, tmp_path):

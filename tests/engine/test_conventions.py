@@ -166,5 +166,5 @@ def test_a_run_of_rows_answers_what_it_can(tmp_path):
     x, mask = corpus(np.random.default_rng(0), 40)
     run = write(tmp_path / "run", [x], mask, keep="rows")
     assert conventions_rows(run, ["rankme"])["value"].notna().all()
-    with pytest.raises(IsoscopeError, match="ethayarajh2019 needs points, and the run kept none of net; measure it again with --keep all"):
+    with pytest.raises(IsoscopeError, match="ethayarajh2019 needs points, and the run kept none of net; measure it again with --store all"):
         conventions_rows(run, ["ethayarajh2019"])

@@ -27,7 +27,7 @@ def test_a_cluster_of_three_nodes_gives_the_table_of_one_process_though_a_node_i
     import ray
 
     cluster, others = three_nodes
-    same(expected, isoscope.sweep(str(berts), text, tmp_path / "all", engine="ray", **FEW).table(policy="every"))
+    same(expected, isoscope.sweep(str(berts), text, tmp_path / "all", executor="ray", **FEW).table(policy="every"))
 
     def lose() -> None:
         while not list((tmp_path / "lost").glob("cells/[!.]*/manifest.json")):
@@ -36,12 +36,14 @@ def test_a_cluster_of_three_nodes_gives_the_table_of_one_process_though_a_node_i
 
     losing = threading.Thread(target=lose)
     losing.start()
-    same(expected, isoscope.sweep(str(berts), text, tmp_path / "lost", engine="ray", **FEW).table(policy="every"))
+    same(expected, isoscope.sweep(str(berts), text, tmp_path / "lost", executor="ray", **FEW).table(policy="every"))
     losing.join()
     wait_until(lambda: sum(node["Alive"] for node in ray.nodes()) == 2, "the node to be lost", pause=0.2)
     nearly(
         isoscope.measure(str(berts / "seed-0" / "step-2"), text, tmp_path / "whole", **FEW).table(policy="every"),
-        isoscope.measure(str(berts / "seed-0" / "step-2"), text, tmp_path / "shards", engine="ray", shards=3, **FEW).table(policy="every"),
+        isoscope.measure(str(berts / "seed-0" / "step-2"), text, tmp_path / "shards", executor="ray", split_into=3, **FEW).table(
+            policy="every"
+        ),
     )
 
 
@@ -49,7 +51,7 @@ def test_a_cluster_of_three_nodes_gives_the_table_of_one_process_though_a_node_i
 def test_a_cluster_that_is_started_here_and_ends_with_the_command(berts, text, expected, tmp_path):
     import ray
 
-    found = isoscope.sweep(str(berts), text, tmp_path / "run", seeds="0", steps="0,2", engine="ray", processes=1, **FEW)
+    found = isoscope.sweep(str(berts), text, tmp_path / "run", seeds="0", steps="0,2", executor="ray", processes=1, **FEW)
     same(expected.query("seed == 0 and step in (0, 2) and metric == 'mean_cosine'"), found.table("mean_cosine", "every"))
     assert not ray.is_initialized()
 
@@ -58,7 +60,7 @@ def test_models_and_shards_side_by_side_give_the_table_of_one_process(small_mode
     few = {"layers": "1", "sample": 64, "quiet": True, "threads": 1}
     models = [str(small_models("bert")), str(small_models("gpt2"))]
     one = isoscope.measure(models, str(texts), tmp_path / "one", processes=1, **few)
-    two = isoscope.measure(models, str(texts), tmp_path / "two", processes=2, shards=2, **few)
+    two = isoscope.measure(models, str(texts), tmp_path / "two", processes=2, split_into=2, **few)
     nearly(one.table(policy="every"), two.table(policy="every"), columns=("value", "low", "high"))
     assert {one["key"] for one in one.manifests()} == {two["key"] for two in two.manifests()}
     assert not Run(tmp_path / "two" / "parts").cells()
@@ -69,10 +71,10 @@ def test_shards_that_hold_nothing_and_a_run_that_keeps_less(small_models, tmp_pa
     """Three documents and one sequence of tokens: two of the three shards are empty, and the table is that of one pass."""
     short = tmp_path / "short.txt"
     short.write_text("the of and to a in\n\nthat is was it for with\n\nas his on be at by", "utf-8")
-    few = {"max_tokens": 4, "keep": keep, "quiet": True, "threads": 1}
+    few = {"max_tokens": 4, "store": keep, "quiet": True, "threads": 1}
     model = str(small_models("gpt2"))
     whole = isoscope.measure(model, str(short), tmp_path / "whole", **few)
-    parts = isoscope.measure(model, str(short), tmp_path / "parts", shards=3, processes=1, **few)
+    parts = isoscope.measure(model, str(short), tmp_path / "parts", split_into=3, processes=1, **few)
     nearly(whole.table(policy="every"), parts.table(policy="every"))
     assert parts.manifests()[0]["keep"] == keep
 
@@ -89,7 +91,7 @@ def test_shards_of_a_command_that_was_stopped_are_not_measured_again(small_model
         measure_model(run, reference, source, options, *given, **more)
 
     monkeypatch.setattr(task, "measure_model", stopped)
-    few = {"layers": "1", "sample": 0, "shards": 3, "processes": 1, "quiet": True}
+    few = {"layers": "1", "sample": 0, "split_into": 3, "processes": 1, "quiet": True}
     with pytest.raises(KeyboardInterrupt):
         isoscope.measure(str(small_models("bert")), str(texts), tmp_path / "run", **few)
     results = isoscope.measure(str(small_models("bert")), str(texts), tmp_path / "run", **few)
@@ -100,7 +102,7 @@ def test_shards_of_a_command_that_was_stopped_are_not_measured_again(small_model
 def test_a_plan_says_what_there_is_to_do_and_does_nothing(small_models, berts, texts, text, tmp_path):
     model, other = str(small_models("bert")), str(small_models("gpt2"))
     options = ["--data", texts, "--out", tmp_path / "run", "--layers", 1, "--sample", 0, "--max-items", 40]
-    side = ["--shards", 4, "--processes", 2, "--dry-run"]
+    side = ["--split-into", 4, "--processes", 2, "--dry-run"]
     said = call("measure", model, other, *options, *side).worked().out.splitlines()
     assert said[0].startswith("small-bert: 4 shards of paragraphs.txt, 40 items, ")
     assert said[2] == "8 of 8 cells to measure, 2 at a time"
@@ -116,14 +118,14 @@ def test_a_plan_says_what_there_is_to_do_and_does_nothing(small_models, berts, t
 
 def test_what_cannot_be_asked_for_is_said(small_models, tmp_path, monkeypatch):
     model, out = small_models("bert"), ["--out", tmp_path / "run"]
-    call("measure", model, "--engine", "rya", *out).refused("--engine takes local or ray; got 'rya', did you mean ray?")
-    call("measure", model, "--address", "auto", *out).refused("--address is of a Ray cluster; add --engine ray")
-    call("measure", model, "--shards", 0, *out).refused("--shards takes 1 or more; got 0")
-    call("measure", model, "--shards", 2, "--shard", "1/2", *out).refused("name one of the two")
-    call("measure", model, "--engine", "ray", "--data", "-", *out).refused("Standard input is here and not on the nodes")
+    call("measure", model, "--executor", "rya", *out).refused("--executor takes local or ray; got 'rya', did you mean ray?")
+    call("measure", model, "--address", "auto", *out).refused("--address is of a Ray cluster; add --executor ray")
+    call("measure", model, "--split-into", 0, *out).refused("--split-into takes 1 or more; got 0")
+    call("measure", model, "--split-into", 2, "--shard", "1/2", *out).refused("name one of the two")
+    call("measure", model, "--executor", "ray", "--data", "-", *out).refused("Standard input is here and not on the nodes")
     call("measure", model, "--device-map", "atuo", "-q", *out).refused("--device-map takes auto", "did you mean auto?")
     monkeypatch.setitem(sys.modules, "ray", None)
-    call("measure", model, "--engine", "ray", *out).refused("--engine ray needs the package ray: pip install 'isoscope[ray]'.")
+    call("measure", model, "--executor", "ray", *out).refused("--executor ray needs the package ray: pip install 'isoscope[ray]'.")
 
 
 DISK = '{"model.embed_tokens": "cpu", "model.layers.0": "cpu", "model.layers.1": "disk", "model.layers.2": "disk", "model.norm": "cpu", \

@@ -210,5 +210,5 @@ def test_a_node_is_lost_at_a_random_instant(three_nodes, berts, text, expected, 
     delay = random.Random(instant).uniform(0, 20)
     timer = threading.Timer(delay, lambda: cluster.remove_node(others[instant % 2], allow_graceful=False))
     timer.start()
-    same(expected, isoscope.sweep(str(berts), text, tmp_path / "run", engine="ray", **FEW).table(policy="every"))
+    same(expected, isoscope.sweep(str(berts), text, tmp_path / "run", executor="ray", **FEW).table(policy="every"))
     timer.cancel()

@@ -37,7 +37,7 @@ def test_neighbours_of_many_points_are_searched_for_once_and_as_far_as_needed(na
     assert searches == reach
     assert found == pytest.approx(expected, rel=1e-12, nan_ok=True)
     said = capsys.readouterr().err
-    assert ("The neighbours of 300 points: about a second, and as long again for an isotropic cloud of this size." in said) is bool(reach)
+    assert ("The neighbours of 300 points: about 1 s, and as long again for an isotropic cloud of this size." in said) is bool(reach)
 
 
 def test_points_without_neighbours_say_why(monkeypatch):

@@ -291,7 +291,9 @@ def test_what_cannot_be_measured_is_said_in_a_sentence(tmp_path, module, batches
     refused(module(), batches(), tmp_path, *pieces)
 
 
-@pytest.mark.parametrize("option", [{"max_items": 3}, {"shard": "1/2"}, {"dtype": "bfloat16"}, {"split": ("position",)}, {"seq_len": 4}])
+@pytest.mark.parametrize(
+    "option", [{"max_items": 3}, {"shard": "1/2"}, {"dtype": "bfloat16"}, {"split_body": ("position",)}, {"seq_len": 4}]
+)
 def test_options_that_would_be_ignored_are_refused(tmp_path, option):
     refused(Plain(), [rows()], tmp_path, next(iter(option)), "does not apply to a module", **option)
 

@@ -50,8 +50,8 @@ def test_a_module_without_a_final_norm_has_no_final_layer(tmp_path):
 
 
 def test_layers_that_keep_second_moments_must_be_there_too(tmp_path):
-    with pytest.raises(IsoscopeError, match=r"^--gram must name layers .* got 8: "):
-        chosen(tmp_path, gram="1,8")
+    with pytest.raises(IsoscopeError, match=r"^--second-moments must name layers .* got 8: "):
+        chosen(tmp_path, second_moments="1,8")
 
 
 def test_attention_has_no_layer_0(tmp_path):

@@ -23,7 +23,7 @@ def closed_port() -> int:
 def test_an_address_where_nothing_listens(small_models, texts, tmp_path, form):
     address = form.format(closed_port())
     answer = process(
-        "measure", small_models("bert"), "--data", texts, "--engine", "ray", "--address", address, "--out", tmp_path / "run", "-q"
+        "measure", small_models("bert"), "--data", texts, "--executor", "ray", "--address", address, "--out", tmp_path / "run", "-q"
     )
     answer.refused(f"No Ray cluster answers at {address}", "`ray start --head` starts one")
     assert answer.err.count("\n") == 1
@@ -58,10 +58,10 @@ def test_an_address_that_is_none(address):
 
 
 def test_a_cluster_that_cannot_be_started_here(small_models, texts, tmp_path):
-    words = ["measure", small_models("bert"), "--data", texts, "--engine", "ray", "--out", tmp_path / "run", "-q"]
+    words = ["measure", small_models("bert"), "--data", texts, "--executor", "ray", "--out", tmp_path / "run", "-q"]
     (tmp_path / "file").touch()
     answer = process(*words, RAY_TMPDIR=str(tmp_path / "file" / "folder"))
-    answer.refused("Ray cannot be started here: ", "leave --engine ray out")
+    answer.refused("Ray cannot be started here: ", "leave --executor ray out")
     assert answer.err.count("\n") == 1
 
 
@@ -74,7 +74,7 @@ def test_a_cluster_that_has_no_memory_is_refused_before_ray_ends_the_process():
     )
     done = run_process([sys.executable, "-c", program])
     assert done.returncode == 0, done.stderr
-    assert "Ray would take 2 GB, and 0 GB are free; leave --engine ray out" in done.stdout
+    assert "Ray would take 2 GB, and 0 GB are free; leave --executor ray out" in done.stdout
 
 
 @pytest.mark.slow
@@ -87,7 +87,7 @@ def test_a_cluster_at_an_address_measures_the_folder_that_the_command_is_in(smal
     cluster = Cluster(initialize_head=True, head_node_args=small)
     try:
         options = ["--data", texts, "--max-items", "4", "--sample", "0", "--out", tmp_path / "run", "-q"]
-        words = ["measure", ".", "--engine", "ray", "--address", cluster.address, *options]
+        words = ["measure", ".", "--executor", "ray", "--address", cluster.address, *options]
         done = run_process(command(*words), cwd=small_models("bert"))
         assert done.returncode == 0, done.stderr
         assert len(list((tmp_path / "run" / "cells").iterdir())) == 1

@@ -76,9 +76,9 @@ def test_what_determines_a_cell_and_nothing_else(small_models, texts):
     def key(**options):
         return key_of(cell_identity(reference, source, Options(**options)))
 
-    assert key() == key(batch_size=2, threads=1, device="cpu", keep="rows", save_every=1.0)
+    assert key() == key(batch_size=2, threads=1, device="cpu", store="rows", save_every=1.0)
     changed = [{"seq_len": 32}, {"dtype": "bfloat16"}, {"layers": "0"}, {"seed": 1}, {"shard": (0, 2)}, {"max_tokens": 9}, {"sample": 7}]
-    keys = [key(), *(key(**options) for options in changed), key(split=("sink",)), key(cosine_sd=True), key(gram="all")]
+    keys = [key(), *(key(**options) for options in changed), key(split_body=("sink",)), key(cosine_sd=True), key(second_moments="all")]
     assert len(set(keys)) == len(keys)
 
 
@@ -190,7 +190,7 @@ def test_a_metric_that_was_not_asked_for_is_filled_in(small_models, texts, tmp_p
 
 @pytest.mark.parametrize("keep", ["rows", "sums", "all"])
 def test_keep_says_what_is_stored(small_models, texts, tmp_path, keep):
-    results = isoscope.measure(str(small_models("gpt2")), str(texts), tmp_path / "run", quiet=True, keep=keep)
+    results = isoscope.measure(str(small_models("gpt2")), str(texts), tmp_path / "run", quiet=True, store=keep)
     cell = results.run.cells()[0]
     assert cell.has_statistics == (keep != "rows")
     if cell.has_statistics:
@@ -209,7 +209,7 @@ def test_fewer_than_thirty_documents_group_by_sequence(small_models, tmp_path):
 def test_splits_are_parts_of_the_body(small_models, texts, tmp_path):
     """Every mark is a policy; the parts' points add up to the body's."""
     folder = str(small_models("gpt2"))
-    results = isoscope.measure(folder, str(texts), tmp_path / "run", quiet=True, split=("frequency", "position"))
+    results = isoscope.measure(folder, str(texts), tmp_path / "run", quiet=True, split_body=("frequency", "position"))
     table = results.table("mean_norm", "every").query("kind == 'hidden' and layer == 1").set_index("policy")
     for mark in ("frequency", "position"):
         parts = table[table.index.str.startswith(mark)]
@@ -233,7 +233,9 @@ def test_sinks_are_split_off_by_their_norm(small_models, texts, tmp_path):
     weights["transformer.wte.weight"] = weights["transformer.wte.weight"].copy()
     weights["transformer.wte.weight"][5] *= 60  # "the"
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    table = isoscope.measure(str(folder), str(texts), tmp_path / "run", quiet=True, split=("sink",), layers="0").table("mean_norm", "every")
+    table = isoscope.measure(str(folder), str(texts), tmp_path / "run", quiet=True, split_body=("sink",), layers="0").table(
+        "mean_norm", "every"
+    )
     at = table.set_index("policy")
     expected = 0
     for item in open_source(str(texts)).items():

@@ -81,7 +81,7 @@ def test_what_is_kept_answers_other_questions(tmp_path):
     from isoscope.engine.dynamics import dynamics
 
     model, optimizer = started()
-    with isoscope.watch(model, every=2, data=batches()[0], out=tmp_path / "run", keep="sums") as w:
+    with isoscope.watch(model, every=2, data=batches()[0], out=tmp_path / "run", store="sums") as w:
         train(model, optimizer, batches(4), w)
     assert w.results().table("isoscore")["step"].nunique() == 3
     paths = [cell.series() for cell in dynamics(tmp_path / "run").run.cells() if "experiment" in cell.manifest["identity"]]

@@ -13,7 +13,7 @@ from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.figures import figures
 from isoscope.lab.null import DIMENSIONS
 from isoscope.lab.null import isotropic_tables as null_tables
-from isoscope.report.files import rendered
+from isoscope.report.files import render_chart
 from tests.figures.specs import NO_SERIES
 
 NAMES = figures.names()
@@ -71,7 +71,7 @@ def test_charts_hold_only_what_json_can_say(charts):
 
 def test_charts_can_be_printed(charts):
     for name in [*OF_SHAPE, *(f"training_{kind}" for kind in ("clouds", "paths", "cosine", "onsets", "dimension", "components"))]:
-        picture = rendered(charts[name], "svg").decode()
+        picture = render_chart(charts[name], "svg").decode()
         assert picture.count("<path") > 20, name
         assert "NaN" not in picture, name
 

@@ -17,7 +17,29 @@ VALUES: dict[str, dict[str, str]] = {}
 METRIC_OPTIONS = ("metric", "also", "name")
 """Columns and options that hold the names of metrics and series."""
 
-COMMANDS: dict[str, str] = {}
+COMMANDS: dict[str, str] = {
+    "block": "untrained-block",
+    "conventions": "compare-definitions",
+    "baseline": "isotropic-null",
+    "drift": "drift-test",
+    "claims --also": "claims --metric",
+    "report --also": "report --metric",
+    "reproduce --engine": "reproduce --executor",
+    "measure --shards": "measure --split-into",
+} | {
+    f"{verb} --{old}": f"{verb} --{new}"
+    for verb in ("measure", "sweep")
+    for old, new in {
+        "engine": "executor",
+        "gram": "second-moments",
+        "keep": "store",
+        "maps": "image-maps",
+        "median": "attention-median",
+        "rotated": "after-rotary",
+        "sharpness": "ablate-queries",
+        "split": "split-body",
+    }.items()
+}
 """Verbs and options, without `isoscope`: `{"drift": "association", "measure --rotated": "measure --after-rotary"}`."""
 
 

@@ -1,7 +1,6 @@
 """What is fuzzed of the command line: its words, its options, and the commands that read a run."""
 
 import contextlib
-import inspect
 import io
 import os
 import random
@@ -10,6 +9,7 @@ import sys
 import traceback
 from functools import cache, partial
 from pathlib import Path
+from typing import get_type_hints
 
 from tests.hostile.mutate import STRIDE, WORDS, mutated
 
@@ -20,12 +20,12 @@ READERS = (
     ["claims", "run"],
     ["cite", "run"],
     ["compare", "run", "other", "--json"],
-    ["conventions", "run"],
-    ["drift", "run"],
+    ["compare-definitions", "run"],
+    ["drift-test", "run"],
     ["dynamics", "run"],
     ["table", "run"],
     ["table", "run", "--json"],
-    ["baseline", "--run", "run"],
+    ["isotropic-null", "--run", "run"],
 )
 """Commands that read a run."""
 
@@ -33,7 +33,7 @@ READERS = (
 COMPUTING = (
     ["table", "run", "--metric", "cluster_share", "--metric", "gride", "--metric", "two_nn_mle", "--json"],
     ["table", "run", "--metric", "local_isoscore", "--metric", "hubness", "--metric", "levina_bickel", "--metric", "two_nn_batches"],
-    ["conventions", "run"],
+    ["compare-definitions", "run"],
     ["dynamics", "run"],
     ["compare", "run", "other", "--json"],
     ["claims", "run"],
@@ -82,7 +82,7 @@ def words(seeds: Path, work: Path, chance: random.Random) -> None:
     elif which == 5:
         parse_layers(word("0,3,6-8,-1,final"))
     else:
-        Options(gram=word("all"), split=(word("sink"),), maps=word("both"), keep=word("rows"))
+        Options(second_moments=word("all"), split_body=(word("sink"),), image_maps=word("both"), store=word("rows"))
 
 
 UNFINISHED = ("verify", "sweep")
@@ -162,9 +162,9 @@ def lines(seeds: Path) -> list[list[str]]:
         ["verify", run, "--json"],
         ["embeddings", matrix, "--metric", "mean_cosine", "--sample", "64", "--json"],
         ["merge", run, "--out", "merged"],
-        ["drift", run, "--json"],
+        ["drift-test", run, "--json"],
         ["list", "metrics"],
-        ["conventions", matrix, "--json"],
+        ["compare-definitions", matrix, "--json"],
         ["cite", run],
         ["compare", run, run, "--metric", "mean_cosine"],
         ["claims", run],
@@ -187,7 +187,7 @@ def cli(seeds: Path, work: Path, chance: random.Random) -> None:
             line.insert(at, chance.choice(WORDS).decode("utf-8", "surrogateescape").replace("\0", ""))
         if not line:
             return
-    if line[0] in ("serve", "train", "reproduce", "block", "baseline"):
+    if line[0] in ("serve", "train", "reproduce", "untrained-block", "isotropic-null"):
         return
     command(line, _deep(work))
 
@@ -215,16 +215,33 @@ def jobs(seeds: Path) -> list[list[str]]:
         ["measure", model, *small],
         ["sweep", str(seeds / "trained" / "suite"), "--seeds", "0", "--steps", "0,10", *small],
         ["train", "causal-text", "--data", text, "--steps", "1", "--width", "8", "--heads", "2", "--layers", "1", "--length", "8", "-q"],
-        ["block", "--d", "8", "--heads", "2", "--length", "8", "--draws", "1", "--batch", "1", "--vocabulary", "9", "--norms", "0,1", "-q"],
+        [
+            "untrained-block",
+            "--d",
+            "8",
+            "--heads",
+            "2",
+            "--length",
+            "8",
+            "--draws",
+            "1",
+            "--batch",
+            "1",
+            "--vocabulary",
+            "9",
+            "--norms",
+            "0,1",
+            "-q",
+        ],
         ["embeddings", str(seeds / "arrays" / "c.npy"), "--metric", "mean_cosine", "--sample", "8"],
-        ["baseline", "--d", "16", "--n", "32", "-q"],
+        ["isotropic-null", "--d", "16", "--n", "32", "-q"],
         ["reproduce", "godey2024", "--dry-run", "--out", "out"],
         ["table", run, "--metric", "mean_cosine"],
         ["report", run, "--out", "page.html", "--figures", "figures", "--only", "layer_profile"],
         ["claims", run],
         ["compare", run, run, "--metric", "mean_cosine"],
-        ["conventions", run],
-        ["drift", run],
+        ["compare-definitions", run],
+        ["drift-test", run],
         ["dynamics", str(seeds / "trained" / "run")],
         ["merge", run, "--out", "out"],
         ["verify", run],
@@ -236,15 +253,11 @@ def jobs(seeds: Path) -> list[list[str]]:
 @cache
 def options_of(name: str) -> list[str]:
     """The options of a command that take a value."""
-    from isoscope.cli.app import VERBS
+    from isoscope.cli.app import VERBS, name_verb
 
-    (verb,) = (verb for verb in VERBS if verb.__name__.rpartition(".")[2].rstrip("_") == name)
-    given = inspect.signature(verb.run).parameters.values()
-    return [
-        "--" + one.name.rstrip("_").replace("_", "-")
-        for one in given
-        if "Option" in str(one.annotation) and "[bool" not in str(one.annotation)
-    ]
+    (verb,) = (verb for verb in VERBS if name_verb(verb) == name)
+    hints = {option: str(hint) for option, hint in get_type_hints(verb.run, include_extras=True).items()}
+    return ["--" + option.replace("_", "-") for option, hint in hints.items() if "Option" in hint and "[bool" not in hint]
 
 
 def options(seeds: Path, work: Path, chance: random.Random) -> None:

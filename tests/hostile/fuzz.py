@@ -113,11 +113,11 @@ def _worker(pipe, seeds: str) -> None:
 
 def _start_drawing() -> None:
     """Start what draws, which reserves more addresses than a case may take, and have the page's script made, which is kept."""
-    from isoscope.report.bundle import vega
-    from isoscope.report.files import rendered
+    from isoscope.report.bundle import vega_script
+    from isoscope.report.files import render_chart
 
-    rendered({"mark": "point", "data": {"values": []}}, "png")
-    vega()
+    render_chart({"mark": "point", "data": {"values": []}}, "png")
+    vega_script()
 
 
 class Workers:

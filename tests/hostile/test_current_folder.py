@@ -45,7 +45,9 @@ def command(tmp_path):
     return [script]
 
 
-@pytest.mark.parametrize("more", [["--processes", 2, "--shards", 2], ["--engine", "ray", "--processes", 1], []], ids=["two", "ray", "one"])
+@pytest.mark.parametrize(
+    "more", [["--processes", 2, "--split-into", 2], ["--executor", "ray", "--processes", 1], []], ids=["two", "ray", "one"]
+)
 @pytest.mark.parametrize("way", ["command", "module"])
 def test_a_model_is_measured_from_within_its_folder_and_nothing_there_is_imported(trap, texts, tmp_path, way, more):
     folder, marks = trap
@@ -65,7 +67,7 @@ import os, sys
 here = sys.path.pop(0)
 import isoscope, numpy, torch, transformers, typing, pickle, threading
 sys.path.insert(0, here)
-isoscope.measure({str(folder)!r}, {str(texts)!r}, {str(tmp_path / "run")!r}, processes=2, shards=2, max_items=4, sample=0, quiet=True)
+isoscope.measure({str(folder)!r}, {str(texts)!r}, {str(tmp_path / "run")!r}, processes=2, split_into=2, max_items=4, sample=0, quiet=True)
 assert sys.path[0] == "" and "PYTHONSAFEPATH" not in os.environ
 """
     done = run_in(folder, ["-c", program])
@@ -78,7 +80,7 @@ def test_workers_find_the_modules_that_lie_beside_the_script_that_is_run(small_m
     script = tmp_path / "program.py"
     script.write_text(
         "import isoscope\nfrom helper import MODEL\nif __name__ == '__main__':\n"
-        f"    isoscope.measure(MODEL, {str(texts)!r}, 'run', processes=2, shards=2, max_items=4, sample=0, quiet=True)\n",
+        f"    isoscope.measure(MODEL, {str(texts)!r}, 'run', processes=2, split_into=2, max_items=4, sample=0, quiet=True)\n",
         "utf-8",
     )
     done = run_in(tmp_path, [script])

@@ -322,7 +322,7 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("spec", SETTINGS, ids=["a list", "deep", "types", "no JSON"])
-@pytest.mark.parametrize("line", [["report", "run"], ["claims", "run"], ["conventions", "run"], ["table", "run"]])
+@pytest.mark.parametrize("line", [["report", "run"], ["claims", "run"], ["compare-definitions", "run"], ["table", "run"]])
 def test_settings_of_rows_that_nobody_wrote_are_refused(cell, tmp_path, spec, line):
     import pandas as pd
 
@@ -333,7 +333,7 @@ def test_settings_of_rows_that_nobody_wrote_are_refused(cell, tmp_path, spec, li
     command(line, tmp_path, 2, f"rows.parquet is damaged ({SETTINGS[spec]}")
 
 
-@pytest.mark.parametrize("line", [["report", "run"], ["claims", "run"], ["conventions", "run"], ["table", "run"]])
+@pytest.mark.parametrize("line", [["report", "run"], ["claims", "run"], ["compare-definitions", "run"], ["table", "run"]])
 def test_settings_of_rows_may_be_those_of_another_version(cell, tmp_path, line):
     """Rows written by another version may carry settings this one does not know; the page must still be drawn."""
     import pandas as pd
@@ -376,7 +376,7 @@ def test_numbers_that_json_has_no_word_for_are_gaps_of_a_figure(cell, tmp_path):
         frame.loc[frame.index[::3], column] = float("inf")
         frame.to_parquet(cell / name)
         _fit(cell / name)
-    for line in (["compare", "run", "run"], ["table", "run"], ["drift", "run"], ["conventions", "run"]):
+    for line in (["compare", "run", "run"], ["table", "run"], ["drift-test", "run"], ["compare-definitions", "run"]):
         command([*line, "--json"], tmp_path, 0)
     command(["dynamics", "run"], tmp_path, 2, "holds no suite")
     command(["report", "run"], tmp_path, 0)
@@ -390,7 +390,7 @@ def test_levels_of_rows_that_do_not_say_how_many_points_they_are_of(cell, tmp_pa
     frame["n"] = pd.array([None] * len(frame), "Int64")
     frame.to_parquet(cell / "rows.parquet")
     _fit(cell / "rows.parquet")
-    command(["baseline", "--run", "run"], tmp_path, 2, "run has no hidden states with a cosine")
+    command(["isotropic-null", "--run", "run"], tmp_path, 2, "run has no hidden states with a cosine")
 
 
 @pytest.mark.parametrize(
@@ -470,7 +470,7 @@ def test_half_a_character(cell, tmp_path):
     frame["spec"] = [json.dumps(json.loads(spec) | {"note": "\ud800"}) for spec in frame["spec"]]
     frame.to_parquet(cell / "rows.parquet")
     _fit(cell / "rows.parquet")
-    for words in (["conventions", "run"], ["conventions", "run", "--json"], ["table", "run"], ["report", "run"]):
+    for words in (["compare-definitions", "run"], ["compare-definitions", "run", "--json"], ["table", "run"], ["report", "run"]):
         command(words, tmp_path, 0)
 
 

@@ -10,7 +10,7 @@ import sys
 import pandas as pd
 import pytest
 
-from isoscope.cli.terminal import guarded
+from isoscope.cli.terminal import escape_controls
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.printable import plain
 from isoscope.engine.merging import merge
@@ -66,10 +66,10 @@ def on_a_terminal(*words):
 def test_what_steers_is_written_out():
     assert plain(NAME).startswith(r"evil\x1b[2J\x1b]0;owned\x07\x9b31m\x08\x08<script>")
     assert plain("two\nlines\tand a tab, é 東 \u202e") == "two\nlines\tand a tab, é 東 \\u202e"
-    assert guarded("\x1b[1;31mred\x1b[0m\x1b[8A\x1b[2K") == "\x1b[1;31mred\x1b[0m\\x1b[8A\\x1b[2K"
+    assert escape_controls("\x1b[1;31mred\x1b[0m\x1b[8A\x1b[2K") == "\x1b[1;31mred\x1b[0m\\x1b[8A\\x1b[2K"
 
 
-@pytest.mark.parametrize("verb", [("table", "--metric", "mean_norm"), ("drift",), ("conventions",)])
+@pytest.mark.parametrize("verb", [("table", "--metric", "mean_norm"), ("drift-test",), ("compare-definitions",)])
 def test_a_name_in_a_run_does_not_steer_the_terminal(renamed, verb):
     said = on_a_terminal(verb[0], renamed, *verb[1:])
     assert "evil" in said
@@ -98,8 +98,8 @@ def test_errors_do_not_steer_the_terminal(seeds, tmp_path):
 
 
 def test_an_argument_that_steers_is_refused(tmp_path):
-    isoscope("verify", tmp_path / "a\x1b[2J").refused("has characters that steer a terminal; rename the file or folder")
-    isoscope("table", "--\x9b31m").refused("has characters that steer a terminal")
+    isoscope("verify", tmp_path / "a\x1b[2J").refused("has control characters; rename the file or folder")
+    isoscope("table", "--\x9b31m").refused("has control characters")
 
 
 @pytest.mark.parametrize("key", ["../../../escaped", "/tmp/escaped", "..", "", ".hidden", "a/b"])

@@ -21,7 +21,7 @@ def repository(small):
 
 def measure(hub, folder, models, sources):
     """The command as a user would give it; what it says, and the run."""
-    few = ["--max-items", 4, "--seq-len", 32, "--sample", 0, "--threads", 1, "--keep", "rows"]
+    few = ["--max-items", 4, "--seq-len", 32, "--sample", 0, "--threads", 1, "--store", "rows"]
     given = [word for source in sources.values() for word in ("--data", source)]
     environment = {**os.environ, **hub.environment(folder / "home")}
     ended = run_process(

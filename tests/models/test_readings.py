@@ -38,7 +38,7 @@ def row(table, kind, layer, metric, policy="all"):
 
 
 def test_a_map_is_one_vector_an_image_or_one_a_position(photographs, tmp_path):
-    table, loaded, fed = measured("ResNet", photographs, tmp_path, maps="both")
+    table, loaded, fed = measured("ResNet", photographs, tmp_path, image_maps="both")
     with torch.inference_mode():
         first = [loaded.base.embedder(arguments["pixel_values"])[0].double().numpy() for arguments in fed]
     each = np.concatenate([state.reshape(len(state), -1).T for state in first])
@@ -53,7 +53,7 @@ def test_a_map_is_one_vector_an_image_or_one_a_position(photographs, tmp_path):
 
 @pytest.mark.parametrize(("maps", "kinds"), [("per-image", {"map"}), ("per-position", {"hidden"})])
 def test_only_the_reading_that_was_asked_for(maps, kinds, photographs, tmp_path):
-    table, _, _ = measured("ConvNeXt", photographs, tmp_path, maps=maps)
+    table, _, _ = measured("ConvNeXt", photographs, tmp_path, image_maps=maps)
     inner = {"before_norm", "after_norm", "before_activation", "after_activation"}
     assert set(table["kind"]) - inner == kinds
 
@@ -186,7 +186,7 @@ def test_a_sequence_of_plain_layers_is_one_block():
 @pytest.mark.parametrize("title", ["ViT", "ResNet"])
 def test_positions_of_great_norm_are_split_off_in_images_too(title, photographs, tmp_path):
     whole, _, _ = measured(title, photographs, tmp_path)
-    split = isoscope.measure(tmp_path / "model", photographs, tmp_path / "split", quiet=True, batch_size=2, split=("sink",)).table(
+    split = isoscope.measure(tmp_path / "model", photographs, tmp_path / "split", quiet=True, batch_size=2, split_body=("sink",)).table(
         policy="every"
     )
     same = split[split["policy"].isin(["all", "no-special", "body"])]
@@ -196,5 +196,5 @@ def test_positions_of_great_norm_are_split_off_in_images_too(title, photographs,
     assert np.allclose(both["value"], both["value_split"], rtol=1e-6)
     counts = split.query("metric == 'mean_norm'").pivot_table(index=["kind", "layer"], columns="policy", values="n", fill_value=0)
     assert (counts["body-no-sink"] + counts.get("sink", 0) == counts["body"]).all()
-    with pytest.raises(isoscope.IsoscopeError, match="--split frequency divides tokens"):
-        isoscope.measure(tmp_path / "model", photographs, tmp_path / "refused", quiet=True, split=("frequency",))
+    with pytest.raises(isoscope.IsoscopeError, match="--split-body frequency divides tokens"):
+        isoscope.measure(tmp_path / "model", photographs, tmp_path / "refused", quiet=True, split_body=("frequency",))

@@ -13,7 +13,7 @@ from isoscope.core.errors import IsoscopeError, IsoscopeWarning
 from isoscope.models.formats.gguf import special_tokens
 from isoscope.models.load import load_model
 from isoscope.models.model_name import resolve_model
-from isoscope.report.page import page
+from isoscope.report.page import render_page
 from tests.conftest import word_tokenizer
 from tests.hostile.seeds import write_gguf
 from tests.models.zoo import ZOO, build
@@ -88,7 +88,7 @@ def test_the_run_and_the_page_say_which_special_tokens_were_fed(tmp_path, texts)
     results = isoscope.measure(models, str(texts), tmp_path / "run", quiet=True, threads=1, max_items=31)
     fed = {manifest["columns"]["model"]: manifest["spec"]["special_tokens"] for manifest in results.manifests()}
     assert fed == {"with": "<s> …", "without": "none"}
-    shown = page(results.table(), results.series(), results.manifests())
+    shown = render_page(results.table(), results.series(), results.manifests())
     assert shown.count("<dt>special_tokens</dt><dd>&lt;s&gt; …</dd>") == 1
     assert shown.count("<dt>special_tokens</dt><dd>none</dd>") == 1
 

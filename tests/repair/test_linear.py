@@ -295,5 +295,5 @@ def test_without_second_moments_only_centring_is_possible():
     moments.update(X)
     np.testing.assert_allclose(Centre().fit_moments(moments).mean_, X.mean(0), atol=1e-12)
     for repair in (Standardise(), AllButTheTop(), Whiten()):
-        with pytest.raises(RepairError, match="--gram"):
+        with pytest.raises(RepairError, match="--second-moments"):
             repair.fit_moments(moments)

@@ -21,19 +21,21 @@ def tables() -> Tables:
 
 @pytest.fixture(scope="session")
 def page_text(tables: Tables) -> str:
-    from isoscope.report.page import page
+    from isoscope.report.page import render_page
 
-    return page(*tables, [{"cell": "0123", "note": "<b>&"}], title="Two models & a twin")
+    return render_page(*tables, [{"cell": "0123", "note": "<b>&"}], title="Two models & a twin")
 
 
 @pytest.fixture(scope="session")
 def hostile_text() -> str:
-    from isoscope.report.page import page
+    from isoscope.report.page import render_page
 
     table, series = made_table(("</script><script>alert(1)</script>", "a \"b\" & 'c' <img src=x onerror=alert(2)>\u2028"))
     small = table["metric"].isin(["between_cosine", "drift_ratio"])
     shallow = series["layer"].isin([0, 6, 30])
-    return page(table[small], series[shallow], [{"model": "</pre><script>alert(3)</script>"}], title="</title><script>alert(4)</script>")
+    return render_page(
+        table[small], series[shallow], [{"model": "</pre><script>alert(3)</script>"}], title="</title><script>alert(4)</script>"
+    )
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from isoscope.report.page import page
-from isoscope.report.training import held
+from isoscope.report.page import render_page
+from isoscope.report.training import rows_on_page
 from tests.figures.made_suite import SUITES
 from tests.report.made_page import MANIFESTS, MARKUP, SCRIPT, TITLE, TRAINING, assert_carried, made_tables
 from tests.report.opened import Opened, opened
@@ -29,7 +29,7 @@ def made() -> Tables:
 @pytest.fixture(scope="module")
 def file(made, tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("a page <b> & 'c'") / "report #1.html"
-    path.write_text(page(*made, MANIFESTS, title=TITLE), encoding="utf-8")
+    path.write_text(render_page(*made, MANIFESTS, title=TITLE), encoding="utf-8")
     return path
 
 
@@ -177,7 +177,7 @@ def saved(shown: Opened, button: str) -> tuple[str, str]:
 def test_tables_are_saved_whole(wide, made, name):
     file, text = saved(wide, f"[data-save={name}]")
     assert file == f"isoscope-{name}.csv"
-    assert_carried(text, *held(*made), name)
+    assert_carried(text, *rows_on_page(*made), name)
 
 
 def test_a_figure_saves_what_it_draws(wide, charts):
@@ -194,7 +194,7 @@ def test_a_figure_saves_what_it_draws(wide, charts):
 
 
 def test_the_table_is_leafed_through_and_filtered(wide, made):
-    table = held(*made)[0]
+    table = rows_on_page(*made)[0]
     wide.page.locator("#numbers h2").scroll_into_view_if_needed()
     where, rows = wide.page.locator("#where"), wide.page.locator("#full tbody tr")
     where.filter(has_text="1–25").wait_for()

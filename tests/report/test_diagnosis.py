@@ -14,7 +14,7 @@ WIDE, NARROW = [0.1] * 7, [0.7] * 7
 def signs(rows: list[Row]) -> dict[str, tuple[str, str]]:
     """Name of a sign: its model, and its evidence."""
     found = diagnosis(tables((rows, []))[0], Failures())
-    assert all(sign.said.endswith(".") and sign.threshold and sign.evidence for sign in found)
+    assert all(sign.meaning.endswith(".") and sign.threshold and sign.evidence for sign in found)
     return {sign.name: (sign.model, sign.evidence) for sign in found}
 
 

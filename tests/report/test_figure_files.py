@@ -29,7 +29,7 @@ def test_each_format_is_what_it_says(tables, tmp_path):
 
 
 def test_unknown_format_is_refused(tables, tmp_path):
-    with pytest.raises(IsoscopeError, match="svg, pdf, png, not as gif"):
+    with pytest.raises(IsoscopeError, match="svg, pdf and png, not as gif"):
         write_figures(*tables, tmp_path, ["gif"])
 
 
@@ -44,8 +44,10 @@ def test_names_that_svg_cannot_hold_are_written_out(tables, tmp_path, name):
 def test_without_addresses_to_reserve_nothing_is_drawn(tables, tmp_path, monkeypatch):
     """What draws would end the process."""
     monkeypatch.setattr(files, "addresses_left", lambda: 3 << 30)
-    files.drawing.cache_clear()
-    with pytest.raises(IsoscopeError, match=r"Drawing reserves 66 GB of addresses, and 3 GB are left to this process; raise `ulimit -v`"):
+    files.load_converter.cache_clear()
+    with pytest.raises(
+        IsoscopeError, match=r"Drawing reserves 66 GB of address space, but this process has only 3 GB left; raise or remove `ulimit -v`"
+    ):
         write_figures(*tables, tmp_path, ["svg"], ["layer_profile"])
     monkeypatch.undo()
     assert write_figures(*tables, tmp_path, ["svg"], ["layer_profile"])

@@ -12,7 +12,7 @@ from isoscope.figures.attention import chance_levels
 from isoscope.report.heads import alignment, sharpness, sinks
 from isoscope.report.line import all_lines
 from isoscope.report.page import overview
-from isoscope.report.summary import summary
+from isoscope.report.summary import summarise
 from isoscope.statistics.chance import one_pair
 
 LAYERS, HEADS = 4, 3
@@ -49,24 +49,26 @@ def test_sinks_are_named_layer_by_layer_with_what_they_look_at():
     assert said is not None
     assert said.startswith("7 of 12 heads are sinks")
     assert "layers 2 and 4 (all heads); layer 3 (head 1)" in said
-    assert "Most has head 0 of layer 2 (0.900)" in said
+    assert "head 0 of layer 2 has the most, 0.900." in said
     assert "the top share is 0.950 with it and 0.100 without (layer 0)" in said
 
 
 def test_no_sink_is_said_too():
     said = sinks(line_of(made(MEANT | {"sink_mass": MASS / 5})))
-    assert said == "No head is a sink: none puts more than 0.3 of its attention on the first position (head 0 of layer 2 most, 0.180)."
+    assert (
+        said == "No head is a sink: none puts more than 0.3 of its attention on the first position (head 0 of layer 2 has the most, 0.180)."
+    )
 
 
 def test_where_attention_is_sharp_and_queries_align():
     line = line_of(made())
     assert "sharpest in layer 4" in str(sharpness(line))
     assert "most even in layer 1 (0.800)" in str(sharpness(line))
-    assert "head 2 of layer 4 (0.030)" in str(sharpness(line))
+    assert "head 2 of layer 4 (0.0300)" in str(sharpness(line))
     said = str(alignment(line))
     assert f"above {one_pair(64, 1 - 0.025 / 12):.3f}" in said
-    assert "in 2 of 12 heads and opposite ways in 1" in said
-    assert {"Attention", "Sinks", "Queries and keys"} <= set(summary(line, [line]))
+    assert "in 2 of 12 heads, and in opposite directions in 1" in said
+    assert {"Attention", "Sinks", "Queries and keys"} <= set(summarise(line, [line]))
 
 
 def test_a_table_without_attention_says_nothing_of_it():
@@ -99,6 +101,6 @@ def test_chance_is_drawn_for_all_heads_together():
 def test_attention_alone_has_its_sentences_and_no_row_of_layers():
     table = made()
     line = line_of(table[table["kind"] == "attention"].reset_index(drop=True))
-    assert set(summary(line, [line])) == {"Attention", "Sinks", "Queries and keys"}
+    assert set(summarise(line, [line])) == {"Attention", "Sinks", "Queries and keys"}
     assert overview([line]) == ([], [])
     assert "What the first token" not in str(sinks(line))

@@ -95,7 +95,7 @@ def test_models_of_different_n_share_no_scale_where_the_number_depends_on_n():
         {"a": {"top_share": [0.0, 0.25], "between_cosine": [0.0, 0.5]}, "b": {"top_share": [0.0, 1.0], "between_cosine": [0.0, 1.0]}}
     )
     about = table["metric"].map({"top_share": "this n", "between_cosine": "population"})
-    for n, hint, alike in ((900, "greatest", False), (4000, "greatest; n differs: do not compare rows", True)):
+    for n, hint, alike in ((900, "greatest", False), (4000, "greatest; n differs, do not compare rows", True)):
         given = table.assign(interval_about=about, n=table["n"].where(table["model"].eq("a"), n))
         columns, (low, high) = overview(all_lines(given, NONE))
         assert [column.hint for column in columns] == ["greatest, between items", hint]

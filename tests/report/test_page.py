@@ -12,11 +12,12 @@ from html.parser import HTMLParser
 import pytest
 
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.core.wording import format_number
 from isoscope.report import write_report
-from isoscope.report.line import all_lines, show
+from isoscope.report.line import all_lines
 from isoscope.report.overview import overview
-from isoscope.report.page import page
-from isoscope.report.summary import summary
+from isoscope.report.page import render_page
+from isoscope.report.summary import summarise
 from tests.figures.made_table import SIX, THIRTY
 from tests.report.made_page import assert_carried
 
@@ -94,13 +95,13 @@ def test_overview_and_summary_are_on_the_page(reader, tables):
     table = tables[0]
     own = table[(table["model"] == SIX) & (table["metric"] == "between_cosine") & (table["policy"] == "all") & table["layer"].notna()]
     assert [column.title for column in columns] == ["Cosine", "Drift ratio", "Top share", "Effective rank"]
-    assert rows[0].cells[0].text == show(own["value"].max())
+    assert rows[0].cells[0].text == format_number(own["value"].max())
     assert rows[0].cells[0].below.startswith("layer 6: ")
     assert rows[0].about == "7 layers, d = 256, n = 20,000"
     words = " ".join(reader.text.split())
     assert all(cell.text in words for row in rows for cell in row.cells)
     for line in lines:
-        assert all(sentence in words for sentence in summary(line, lines).values())
+        assert all(sentence in words for sentence in summarise(line, lines).values())
 
 
 def test_each_figure_has_its_data_its_command_and_its_number_in_a_paper(reader):
@@ -127,7 +128,7 @@ def test_every_metric_and_setting_is_explained(reader, tables):
     for name in {*tables[0]["metric"], *tables[1]["name"]}:
         assert f"{name}" in reader.text
     assert "f00d" in reader.text
-    assert "Not defined in this installation." not in reader.text
+    assert "Not installed here." not in reader.text
 
 
 def test_page_is_small(page_text):
@@ -178,6 +179,6 @@ def test_report_is_written_where_asked_even_of_an_empty_table(tmp_path):
 def test_unknown_metric_is_shown_all_the_same(tables):
     table, series = tables
     own = table[(table["metric"] == "mean_norm") & (table["model"] == THIRTY)].assign(metric="my_metric")
-    found = Reader(page(own, series.iloc[:0], []))
+    found = Reader(render_page(own, series.iloc[:0], []))
     assert [chart["title"] for chart in charts_of(found)] == ["my_metric"]
-    assert "Not defined in this installation." in found.text
+    assert "Not installed here." in found.text

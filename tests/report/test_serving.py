@@ -96,7 +96,7 @@ def started(*words: str) -> Served:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     line = process.stderr.readline()
-    found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/\?token=([\w-]{32}) \(Ctrl-C ends it\)\n", line)
+    found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/\?token=([\w-]{32}) \(Ctrl-C stops it\)\n", line)
     if found is None:
         process.kill()
         pytest.fail(line + process.communicate()[1])
@@ -230,7 +230,7 @@ def test_without_the_token_nothing_is_shown(one, path, query):
     answer = connection.getresponse()
     text = answer.read().decode()
     assert answer.status == 403
-    assert "Open the whole address that isoscope serve printed" in text
+    assert "Open the full address that isoscope serve printed" in text
     assert one.token not in text
     assert_closed({name.lower(): value for name, value in answer.getheaders()})
     connection.close()

@@ -9,8 +9,8 @@ import pytest
 
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.report.line import all_lines
-from isoscope.report.shape import encoders_and_decoders, heights, intrinsic, shape, verdict
-from isoscope.report.summary import summary
+from isoscope.report.shape import bell_heights, bell_verdict, encoders_and_decoders, intrinsic_dimension, share_profile
+from isoscope.report.summary import summarise
 
 BELLS = {"all": (0.60, 0.02), "no-special": (0.60, 0.02), "body": (0.50, 0.03), "body-no-sink": (0.01, 0.02), "sink": (0.9, 0.01)}
 
@@ -43,14 +43,14 @@ def lines_of(*models: list[dict[str, object]]):
 
 def test_a_bell_that_sinks_make():
     (line,) = lines_of(model())
-    said = str(shape(line))
+    said = str(share_profile(line))
     assert said.startswith("Top share, squared: bell-shaped, B = 0.600 (95 % interval 0.580 to 0.620), range over the blocks 0.700 (95 % ")
     assert "(tokens: all, no-special); bell-shaped, B = 0.500 (95 % interval 0.470 to 0.530)" in said
-    assert "not bell-shaped, B = 0.010 (95 % interval -0.010 to 0.030)" in said
+    assert "not bell-shaped, B = 0.0100 (95 % interval -0.0100 to 0.0300)" in said
     assert "Top share, linear: bell-shaped, B = 0.150" in said
     assert "B = 0.900" not in said  # the few sinks by themselves
     assert said.endswith(
-        "Does the bell survive without sinks? No: B = 0.500 among body tokens, 0.010 (95 % interval -0.010 to 0.030) without sinks."
+        "Does the bell survive without sinks? No: B = 0.500 for body tokens, 0.0100 (95 % interval -0.0100 to 0.0300) without sinks."
     )
 
 
@@ -59,44 +59,44 @@ def test_a_bell_that_sinks_make():
 )
 def test_other_answers_about_sinks(without, answer):
     (line,) = lines_of(model(bells=BELLS | {"body-no-sink": without}))
-    assert answer in str(shape(line))
+    assert answer in str(share_profile(line))
 
 
 def test_a_bell_of_the_first_token_is_none_of_the_body():
     (line,) = lines_of(model(bells=BELLS | {"body": (0.02, 0.01)}))
-    assert "It is gone, or unsure, as soon as special and first tokens are left out: B = 0.020 among body tokens" in str(shape(line))
+    assert "It is already lost, or uncertain, without special and first tokens: B = 0.0200 for body tokens" in str(share_profile(line))
     (flat,) = lines_of(model(bells=dict.fromkeys(BELLS, (0.0, 0.01))))
-    assert "survive" not in str(shape(flat))
+    assert "survive" not in str(share_profile(flat))
 
 
 def test_without_a_split_nothing_is_said_of_sinks():
     (line,) = lines_of(model(bells={"all": (0.2, 0.3)}))
-    said = str(shape(line))
+    said = str(share_profile(line))
     assert "sinks" not in said
     assert said.startswith("Top share, squared: undecided whether bell-shaped, B = 0.200 (95 % interval -0.100 to 0.500)")
 
 
 def test_flat_is_said_by_the_upper_bound():
     (flat,) = lines_of(model(bells={"all": (-0.01, 0.02)}, spread=0.07))
-    assert "not bell-shaped, and flat, B = -0.010" in str(shape(flat))
+    assert "not bell-shaped, and flat, B = -0.0100" in str(share_profile(flat))
     (wide,) = lines_of(model(bells={"all": (-0.01, 0.05)}, spread=0.07))
-    assert "and flat" not in str(shape(wide)).partition(" Top share, linear")[0]
+    assert "and flat" not in str(share_profile(wide)).partition(" Top share, linear")[0]
 
 
 def test_too_few_blocks_are_said():
     rows = [row | {"value": None, "low": None, "high": None} for row in model(note="needs at least 6 blocks, and this stack has 3")]
     (line,) = lines_of(rows)
-    assert shape(line) == "Of the shape of its top share nothing is said: needs at least 6 blocks, and this stack has 3."
+    assert share_profile(line) == "The shape of the top share is not judged: needs at least 6 blocks, and this stack has 3."
 
 
 @pytest.mark.parametrize(("low", "high", "word"), [(0.051, 0.2, "holds"), (0.0, 0.049, "fails"), (0.05, 0.05, "undecided")])
 def test_verdicts_are_by_the_bounds(low, high, word):
-    assert verdict(pd.Series({"low": low, "high": high})) == word
+    assert bell_verdict(pd.Series({"low": low, "high": high})) == word
 
 
 def test_the_intrinsic_dimension_has_its_place():
     (line,) = lines_of(model())
-    assert intrinsic(line) == (
+    assert intrinsic_dimension(line) == (
         "The intrinsic dimension (TwoNN) is least in layer 0, 9.00 (95 % interval 8.00 to 10.0), and greatest in layer 2, 21.0 (95 % "
         "interval 20.0 to 22.0); isotropic points at the same n in all 64 dimensions would give 33.0."
     )
@@ -108,11 +108,11 @@ def test_models_are_compared_where_there_are_three_of_each():
     made = [model(f"org/{role}-{i}", role, {"all": (value, 0.01)}) for value, (role, i) in zip(bells, names, strict=True)]
     lines = lines_of(*made)
     said = str(encoders_and_decoders(lines[0], lines))
-    assert "(squared, tokens: all) is 0.600 on average over 3 decoders and 0.015 over 4 encoders" in said
-    assert "p = 0.029 (so many models cannot give less than 0.029)" in said  # 1/35
+    assert "(squared, tokens: all) is 0.600 on average over 3 decoders and 0.0150 over 4 encoders" in said
+    assert "p = 0.029 (the least that this many models can give is 0.029)" in said  # 1/35
     two = [lines[0], lines[1], *lines[3:]]
     assert encoders_and_decoders(lines[0], two) == (
-        "Whether decoders differ from encoders cannot be decided with 2 decoders and 4 encoders: it takes 3 of each."
+        "Whether decoders differ from encoders cannot be decided with 2 decoders and 4 encoders; it takes 3 of each."
     )
     assert encoders_and_decoders(lines[0], lines[:3]) is None
 
@@ -122,20 +122,20 @@ def test_what_does_not_count_as_a_model():
     twins = [model("untrained:org/a", "decoder", bells), model("org/speech", "encoder", bells, modality="speech")]
     seeds = [[row | {"seed": seed} for row in model("org/b", "decoder", {"all": (seed / 10, 0.1)})] for seed in (1, 3)]
     both = [model("org/t5", stack, bells) for stack in ("encoder", "decoder")]
-    found = heights(lines_of(model("org/a", "encoder", bells), *twins, *seeds, *both))
+    found = bell_heights(lines_of(model("org/a", "encoder", bells), *twins, *seeds, *both))
     assert found.set_index("model")["value"].to_dict() == {"org/a": 0.5, "org/b": pytest.approx(0.2)}
 
 
 def test_the_summary_has_its_topics_and_a_table_without_them_has_none():
     first, second = lines_of(model(), model("org/other", "encoder"))
-    assert {"Shape over the blocks", "Encoders and decoders", "Intrinsic dimension"} <= set(summary(first, [first, second]))
+    assert {"Shape over the blocks", "Encoders and decoders", "Intrinsic dimension"} <= set(summarise(first, [first, second]))
     (bare,) = lines_of([row | {"metric": "mean_cosine"} for row in model() if "layer" in row])
-    assert shape(bare) is intrinsic(bare) is encoders_and_decoders(bare, [bare]) is None
+    assert share_profile(bare) is intrinsic_dimension(bare) is encoders_and_decoders(bare, [bare]) is None
 
 
 def test_an_interval_about_this_n_says_n():
     (line,) = lines_of([row | {"interval_about": "this n"} for row in model()])
-    assert "is least in layer 0, 9.00 (95 % interval 8.00 to 10.0 at n = 900), and greatest" in intrinsic(line)
+    assert "is least in layer 0, 9.00 (95 % interval 8.00 to 10.0 at n = 900), and greatest" in intrinsic_dimension(line)
 
 
 def test_models_of_different_n_are_not_compared():

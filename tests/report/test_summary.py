@@ -7,17 +7,18 @@ import pandas as pd
 import pytest
 
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
-from isoscope.report.chance import spoken, verdict
-from isoscope.report.line import Line, all_lines, place
+from isoscope.core.wording import format_number, format_sites
+from isoscope.report.line import Line, all_lines, site_of
 from isoscope.report.summary import (
-    above_chance,
     against_untrained,
     anisotropic_layers,
     carriers,
     dimensions_in_use,
     dominant_direction,
     drift,
-    summary,
+    layers_above,
+    peak_above_chance,
+    summarise,
     token_effect,
 )
 from tests.figures.made_table import SIX, THIRTY, made_table
@@ -50,14 +51,14 @@ def test_thresholds_that_agree():
 def test_thresholds_that_disagree_are_all_named():
     text = anisotropic_layers(line_of({"between_cosine": [0.08, 0.15, 0.3]}))
     assert "depends on the threshold" in text
-    assert "0.059 (95th percentile of one isotropic pair) in layers 0–2; 0.1 in layers 1–2; 0.2 in layer 2." in text
+    assert "0.0594 (95th percentile of one isotropic pair) in layers 0–2; 0.1 in layers 1–2; 0.2 in layer 2." in text
 
 
 def test_it_is_the_lower_bound_that_counts():
     wide = line_of({"between_cosine": [0.25]}, half=0.1)
-    assert verdict(wide.rows("between_cosine")).above[0.2] == ()
+    assert layers_above(wide.rows("between_cosine")).above[0.2] == ()
     narrow = line_of({"between_cosine": [0.25]})
-    assert verdict(narrow.rows("between_cosine")).above[0.2] == ("0",)
+    assert layers_above(narrow.rows("between_cosine")).above[0.2] == ("0",)
 
 
 def test_without_intervals_the_value_counts_and_no_lower_bound_is_claimed():
@@ -67,28 +68,28 @@ def test_without_intervals_the_value_counts_and_no_lower_bound_is_claimed():
 
 
 def test_both_nulls_are_named_and_no_sigma():
-    text = above_chance(line_of({"between_cosine": [0.1, 0.594]}))
+    text = peak_above_chance(line_of({"between_cosine": [0.1, 0.594]}))
     assert "peaks at 0.594 (95 % interval 0.584 to 0.604) in layer 1" in text
-    assert "would be 0.000 give or take 2.0e-05 (the null of the average)" in text
-    assert "in 768 dimensions stays below 0.059" in text
-    assert "10.0 times less than the peak" in text
+    assert "would be 0.00 ± 2.00e-05 (the null of the average)" in text
+    assert "in 768 dimensions stays below 0.0594 " in text
+    assert "the peak is 10.0 times as high" in text
     assert "sigma" not in text
     assert "σ" not in text
 
 
-def test_a_peak_below_one_pair_is_said_to_be():
-    assert "which the peak does not reach" in above_chance(line_of({"between_cosine": [0.01]}))
+def test_a_peak_below_the_null_of_one_pair_is_reported():
+    assert "the peak is not higher" in peak_above_chance(line_of({"between_cosine": [0.01]}))
 
 
 @pytest.mark.parametrize(("left", "words"), [(0.01, "hardly any"), (0.2, "a part"), (0.5, "most")])
 def test_what_centring_leaves(left, words):
     text = drift(line_of({"between_cosine": [0.6], "drift_ratio": [0.55], "centred_cosine": [left]}))
     assert "holds 55 % of the mean squared norm" in text
-    assert f"centring leaves {words} of the cosine ({left:.3f})" in text
+    assert f"centring leaves {words} of the cosine ({format_number(left)})" in text
 
 
 def test_carriers_are_named(made):
-    assert "dimension 8 alone carries 45 % of the mean cosine and dimensions 8, 21 and 34 together 79 %" in carriers(made[SIX])
+    assert "dimension 8 alone carries 45 % of the mean cosine, and dimensions 8, 21 and 34 together carry 79 %" in carriers(made[SIX])
     assert (
         carriers(line_of({"between_cosine": [0.5], "top_dimension_share": [0.4]}))
         == "In layer 0 one dimension alone carries 40 % of the mean cosine."
@@ -116,21 +117,21 @@ def test_tokens_name_the_layer_of_greatest_change():
 
 def test_untrained_twin_is_found_by_its_name(made):
     text = against_untrained(made[SIX], list(made.values()))
-    assert "in layer 6: 0.900 trained, 0.092 untrained" in text
+    assert "in layer 6: 0.900 trained, 0.0925 untrained" in text
     assert "clearly above it in 6 and clearly below it in 1 of 8 sites" in text
     assert against_untrained(made[THIRTY], list(made.values())) is None
 
 
 def test_summary_of_nothing_is_empty():
     line = line_of({"between_cosine": [np.nan]})
-    assert summary(line, [line]) == {}
+    assert summarise(line, [line]) == {}
 
 
 def test_a_matrix_has_a_summary_too():
     line = line_of({"mean_cosine": [0.4]}, kind="points", layer=None)
-    assert place(line.peak()) == "the points"
-    assert "peaks at 0.400" in summary(line, [])["Chance"]
+    assert site_of(line.peak()) == "the points"
+    assert "peaks at 0.400" in summarise(line, [])["Chance"]
 
 
 def test_layers_are_said_in_runs():
-    assert spoken(["0", "1", "2", "4", "6", "7", "final norm"]) == "layers 0–2, 4 and 6–7, and the state after the final norm"
+    assert format_sites(["0", "1", "2", "4", "6", "7", "final norm"]) == "layers 0–2, 4 and 6–7, and the state after the final norm"

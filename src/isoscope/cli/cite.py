@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
+from isoscope.cli.arguments import Json, RunFolder
+from isoscope.cli.output import print_json
 
-def run(
-    path: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder.")],
-    json: Annotated[bool, typer.Option("--json", help="The sentences and the entries as JSON.")] = False,
-) -> None:
-    """How to cite a run: a methods paragraph with what moves its numbers, and BibTeX of isoscope, the papers and the metrics' sources.
+
+def run(path: RunFolder, json: Json = False) -> None:
+    """Print a methods paragraph with the settings of a run, and BibTeX for isoscope, the papers and the sources of the metrics.
 
     **Example**
 
@@ -20,12 +18,10 @@ def run(
     from isoscope.engine.citation import citation
     from isoscope.engine.results import Results
 
-    found = citation(Results(path))
+    cited = citation(Results(path))
     if json:
-        from json import dumps
-
-        typer.echo(dumps({"methods": found.methods, "bibtex": found.entries}, indent=1, ensure_ascii=False))
+        print_json({"methods": cited.methods, "bibtex": cited.entries})
         return
-    typer.echo(" ".join(found.methods))
-    for entry in found.entries.values():
+    typer.echo(" ".join(cited.methods))
+    for entry in cited.entries.values():
         typer.echo(f"\n{entry}")

@@ -6,88 +6,70 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from isoscope.cli.arguments import Json, OnRequest, RunFolders
+from isoscope.cli.output import new_table, print_json, print_table, print_text
 
+if TYPE_CHECKING:
     from isoscope.report.claims import VerdictRow
 
-WIDTH = 110
-"""Of the table where there is no terminal, and at most."""
+STYLES = {"error": "bold red", "fails": "red", "undecided": "", "holds": "green"}
 NOTE = (
-    "A claim holds, or fails, only where the whole 95 % interval lies on one side of a threshold that was fixed beforehand; of sentences "
-    "about many models the effect is the part of them that it is true of."
+    "A claim holds, or fails, only if the whole 95 % interval lies on one side of a threshold that was fixed beforehand. For claims about "
+    "many models, the effect is the fraction of models for which the claim holds."
 )
 
 
 def run(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="One or more runs; they are read together.")],
+    runs: RunFolders,
     paper: Annotated[str | None, typer.Option(help="Only the claims of one paper: godey2024 or razzhigaev2024.")] = None,
-    also: Annotated[
-        list[str] | None, typer.Option(help="A metric that is computed only on request, from what the runs kept; may be repeated.")
-    ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 where a claim fails; an error always does.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Every claim, verdict and finding as JSON.")] = False,
+    metric: OnRequest = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a claim fails; an error always does.")] = False,
+    json: Json = False,
 ) -> None:
-    """What the papers claim, and whether it holds here: verdict, effect with its interval, and what it was tried on.
+    """Test the papers' claims: verdict, effect with its interval, and the models that each was tried on.
 
     **Examples**
 
     `isoscope claims runs/zoo runs/suite`
 
-    `isoscope claims runs/shape --paper razzhigaev2024 --also local_share_excess --also local_isoscore_excess`
+    `isoscope claims runs/shape --paper razzhigaev2024 --metric local_share_excess --metric local_isoscore_excess`
 
     `isoscope claims runs/zoo --strict`
     """
+    from dataclasses import asdict
+
+    from isoscope.cli.run_tables import read_runs
     from isoscope.core.failures import Failures
-    from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables
-    from isoscope.engine.results import Results
     from isoscope.papers import claims
-    from isoscope.report.claims import verdicts
+    from isoscope.report.claims import verdict_rows
 
-    claims(paper)  # a paper that is not known is said before anything is read
-    opened = [Results(run) for run in runs]
-    rows = [results.table(policy="every") for results in opened] + [results.table(list(also), "every") for results in opened if also]
-    table = concat_tables(rows, TABLE_COLUMNS).drop_duplicates(ignore_index=True)
+    claims(paper)  # refuses an unknown paper before anything is read
+    table, series, _ = read_runs(runs, metric or [])
     failures = Failures()
-    found = verdicts(table, concat_tables([results.series() for results in opened], SERIES_COLUMNS), paper, failures)
+    verdicts = verdict_rows(table, series, paper, failures)
     if json:
-        from dataclasses import asdict
-        from json import dumps
-
-        typer.echo(dumps([asdict(row) for row in found], indent=1, ensure_ascii=False))
+        print_json([asdict(row) for row in verdicts])
     else:
-        from rich.console import Console
-
-        console = Console(markup=False, emoji=False, highlight=False)
-        console.width = min(WIDTH, console.width) if console.is_terminal else WIDTH
-        _print(console, found)
+        _print_verdicts(verdicts)
     failures.raise_all("the verdicts")
-    if strict and any(row.outcome == "fails" for row in found):
+    if strict and any(row.outcome == "fails" for row in verdicts):
         raise typer.Exit(1)
 
 
-def _print(console: Console, found: list[VerdictRow]) -> None:
-    """The table of the claims that something speaks to, a sentence on each of them that fails or is undecided, and what the others need."""
-    from rich import box
-    from rich.table import Table
-
-    styles = {"holds": "green", "fails": "red", "undecided": "", "error": "bold red"}
-    tried = [row for row in found if row.findings or row.outcome == "error"]
-    rest = [row for row in found if row not in tried]
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("", justify="right", no_wrap=True)
-    table.add_column("claim", no_wrap=False, overflow="fold", ratio=1)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("effect", no_wrap=True)
-    table.add_column("tried on", overflow="fold", max_width=16)
-    for row in tried:
-        table.add_row(row.number, row.statement, row.outcome, row.effect, row.tried_on, style=styles[row.outcome])
-    if tried:
-        console.print(table)
-    for row in sorted((row for row in tried if row.outcome != "holds"), key=lambda row: ["error", "fails", "undecided"].index(row.outcome)):
-        console.print(f"{row.number} {row.name}, {row.outcome}: {row.said}", style=styles[row.outcome])
-    if rest:
-        console.print(f"\n{len(rest)} of {len(found)} claims were not tried, so that they are undecided:")
-    for said in dict.fromkeys(row.said for row in rest):
-        console.print(f"{', '.join(f'{row.number} {row.name}' for row in rest if row.said == said)}: {said}")
-    console.print(f"\n{NOTE}")
+def _print_verdicts(verdicts: list[VerdictRow]) -> None:
+    """A table of the claims that were tested, a sentence on each that does not hold, and what the others need."""
+    tested = [row for row in verdicts if row.findings or row.outcome == "error"]
+    untested = [row for row in verdicts if row not in tested]
+    table = new_table(["", "claim", "verdict", "effect", "tried on"], text=("claim", "tried on"), words=("verdict", "effect"))
+    for row in tested:
+        table.add_row(row.number, row.statement, row.outcome, row.effect, row.tried_on, style=STYLES[row.outcome])
+    if tested:
+        print_table(table)
+    for row in sorted(tested, key=lambda row: list(STYLES).index(row.outcome)):
+        if row.outcome != "holds":
+            print_text(f"{row.number} {row.name}, {row.outcome}: {row.said}", style=STYLES[row.outcome])
+    if untested:
+        print_text(f"\n{len(untested)} of {len(verdicts)} claims were not tested and are therefore undecided:")
+    for reason in dict.fromkeys(row.said for row in untested):
+        print_text(f"{', '.join(f'{row.number} {row.name}' for row in untested if row.said == reason)}: {reason}")
+    print_text(f"\n{NOTE}")

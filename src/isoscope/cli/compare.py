@@ -2,42 +2,47 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from isoscope.cli.arguments import Json, Policy
+from isoscope.cli.output import new_table, print_json, print_table, print_text, to_records
+from isoscope.core.wording import format_count, format_interval, format_number
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from isoscope.engine.comparison import Comparison
 
-WIDTH = 100
-"""Of the tables where there is no terminal."""
 NOTE = (
     "Differences are B − A with 95 % intervals. Paired: the same documents are left out, or drawn, of both runs at once; unpaired: from "
-    "the intervals of both. A place moved where p is below 0.05 by Holm's adjustment over the places of its metric."
+    "the intervals of both. A site moved if p is below 0.05 after Holm's adjustment over the sites of its metric."
 )
 
 
 def run(
     run_a: Annotated[str, typer.Argument(metavar="RUN_A", help="The run to compare with.")],
-    run_b: Annotated[str, typer.Argument(metavar="RUN_B", help="The run whose change is asked for.")],
+    run_b: Annotated[str, typer.Argument(metavar="RUN_B", help="The run that may have changed.")],
     metric: Annotated[
         list[str] | None,
-        typer.Option(help="A metric, or NAME/d for it over the dimension; may be repeated. [between_cosine, top_share, effective_rank/d]"),
+        typer.Option(
+            help="A metric, or NAME/d to divide it by the dimension; may be repeated. [between_cosine, top_share, effective_rank/d]"
+        ),
     ] = None,
-    policy: Annotated[str, typer.Option(help="all, no-special, body, or a part that was split off.")] = "all",
+    policy: Policy = "all",
     model: Annotated[
         list[str] | None,
-        typer.Option(help="NAME_A=NAME_B: this model of A with that of B, NAME@STEP for one step of it; may be repeated.", metavar="A=B"),
+        typer.Option(
+            help="NAME_A=NAME_B: compare this model of A with that of B. NAME@STEP names one step. May be repeated.", metavar="A=B"
+        ),
     ] = None,
     fail_over: Annotated[
-        float | None, typer.Option(min=0.0, help="Exit with 1 if a difference is surely larger than this, whatever its sign.")
+        float | None, typer.Option(min=0.0, help="Exit with 1 if a difference, of either sign, is clearly larger than this.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Every number as JSON.")] = False,
+    json: Json = False,
 ) -> None:
-    """What changed between two runs, layer by layer, with intervals over documents; for continuous integration with --fail-over.
+    """Compare two runs layer by layer, with intervals over documents; with --fail-over, a check for continuous integration.
 
     **Examples**
 
@@ -52,17 +57,21 @@ def run(
     from isoscope.engine.comparison import compare
     from isoscope.engine.results import Results
 
-    found = compare(Results(run_a), Results(run_b), metric=metric or None, policy=policy, models=_pairs(model or []))
-    over = None if fail_over is None else found.rows_beyond(fail_over)
+    comparison = compare(Results(run_a), Results(run_b), metric=metric or None, policy=policy, models=_parse_pairs(model or []))
+    over = None if fail_over is None else comparison.rows_beyond(fail_over)
     if json:
-        _write(found, over)
+        fields = {"sentences": comparison.sentences, "differ": comparison.differ, "refused": comparison.refused}
+        tables = {"rows": comparison.rows} | ({} if over is None else {"over": over})
+        print_json(fields | {name: to_records(rows) for name, rows in tables.items()})
     else:
-        _show(found, over, fail_over)
+        _print_comparison(comparison)
+        if over is not None:
+            print_text(_describe_excess(over, fail_over or 0.0))
     if over is not None and len(over):
         raise typer.Exit(1)
 
 
-def _pairs(words: list[str]) -> dict[str, str]:
+def _parse_pairs(words: list[str]) -> dict[str, str]:
     """`A=B` as {A: B}."""
     from isoscope.core.errors import IsoscopeError
 
@@ -72,66 +81,37 @@ def _pairs(words: list[str]) -> dict[str, str]:
     return {first: second for first, _, second in (word.partition("=") for word in words)}
 
 
-def _write(found: Comparison, over: pd.DataFrame | None) -> None:
-    from isoscope.core.bounded import strict_json
-
-    answer: dict[str, Any] = {"sentences": found.sentences, "differ": found.differ, "refused": found.refused, "rows": _records(found.rows)}
-    if over is not None:
-        answer["over"] = _records(over)
-    sys.stdout.write(strict_json(answer) + "\n")
-
-
-def _records(rows: pd.DataFrame) -> list[dict[Any, Any]]:
-    plain = rows.astype(object)
-    return plain.where(plain.notna(), None).to_dict("records")
-
-
-def _show(found: Comparison, over: pd.DataFrame | None, limit: float | None) -> None:
-    from rich.console import Console
-
-    console = Console(markup=False, emoji=False, highlight=False)
-    console.width = console.width if console.is_terminal else WIDTH
-    for sentence in found.sentences + found.refused:
-        console.print(sentence)
-    if found.differ:
-        named = ", ".join(f"{name} ({a}, {b})" for name, (a, b) in found.differ.items())
-        console.print(f"Besides the weights the runs differ in {named}.")
-    for (first, second, metric), own in found.rows.groupby(["model_a", "model_b", "metric"], sort=False):
-        console.print()
-        console.print(_table(f"{metric}: {first}" + (f" → {second}" if first != second else ""), own))
-    console.print(NOTE)
-    if over is not None:
-        console.print(_verdict(over, limit or 0.0))
+def _print_comparison(comparison: Comparison) -> None:
+    for sentence in comparison.sentences + comparison.refused:
+        print_text(sentence)
+    if comparison.differ:
+        settings = ", ".join(f"{name} ({a}, {b})" for name, (a, b) in comparison.differ.items())
+        print_text(f"Apart from the weights, the runs differ in {settings}.")
+    for (first, second, metric), rows in comparison.rows.groupby(["model_a", "model_b", "metric"], sort=False):
+        title = f"{metric}: {first}" + (f" → {second}" if first != second else "")
+        table = new_table(
+            ["site", "A", "B", "difference", "95 % interval", "how", "moved"], title=title, text=("site",), words=("how", "moved")
+        )
+        for row in rows.to_dict("records"):
+            numbers = [format_number(row["a"]), format_number(row["b"]), format_number(row["difference"], sign=True)]
+            moved = ("up" if row["difference"] > 0 else "down") if row["moved"] else ""
+            table.add_row(_name_site(row), *numbers, format_interval(row["low"], row["high"], sign=True), row["how"], moved)
+        print_text()
+        print_table(table)
+    print_text(NOTE)
 
 
-def _verdict(over: pd.DataFrame, limit: float) -> str:
-    """What `--fail-over` found, in one sentence."""
+def _describe_excess(over: pd.DataFrame, limit: float) -> str:
+    """The result of `--fail-over` in one sentence."""
     if over.empty:
-        return f"No difference is surely larger than {limit:g}."
+        return f"No difference is clearly larger than {limit:g}."
     worst = max(over.to_dict("records"), key=lambda row: float(row["least"]))
-    where = f"{worst['metric']} at {_place(worst)}"
-    return f"{len(over)} differences are surely larger than {limit:g}, most of all that of {where}, by {worst['least']:.3g} or more."
+    largest = f"{worst['metric']} at {_name_site(worst)}, by at least {format_number(worst['least'])}"
+    count = format_count(len(over), "difference is", "differences are")
+    return f"{count} clearly larger than {limit:g}; the largest is that of {largest}."
 
 
-def _table(title: str, rows: pd.DataFrame) -> Any:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("place", overflow="fold")
-    for name in ("A", "B", "difference", "95 % interval"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("how", no_wrap=True)
-    table.add_column("moved", no_wrap=True)
-    for row in rows.to_dict("records"):
-        interval = "" if row["low"] != row["low"] else f"{row['low']:+.4f} … {row['high']:+.4f}"
-        moved = ("up" if row["difference"] > 0 else "down") if row["moved"] else ""
-        table.add_row(_place(row), f"{row['a']:.4f}", f"{row['b']:.4f}", f"{row['difference']:+.4f}", interval, row["how"], moved)
-    return table
-
-
-def _place(row: Any) -> str:
-    """A site in few words."""
+def _name_site(row: Any) -> str:
     import pandas as pd
 
     kind = "" if row["kind"] == "hidden" else f" {row['kind']}"

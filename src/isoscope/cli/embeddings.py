@@ -6,25 +6,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from isoscope.cli.arguments import CONVENTIONS, AllowWide, ArrayKey, Json, Quiet, Seed
+from isoscope.cli.output import new_table, print_json, print_table
+from isoscope.core.wording import format_interval, format_number
+
 if TYPE_CHECKING:
     from isoscope.core.number import Number
 
 
 def run(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A matrix, one row a point: .npy, .npz, .safetensors or .parquet.")],
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    allow_wide: Annotated[bool, typer.Option("--allow-wide", help="Take a matrix with more columns than rows.")] = False,
-    key: Annotated[str | None, typer.Option(help="Which array of a file that holds several, or which column.")] = None,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A matrix with one row per point: .npy, .npz, .safetensors or .parquet.")],
+    json: Json = False,
+    allow_wide: AllowWide = False,
+    key: ArrayKey = None,
     metric: Annotated[list[str] | None, typer.Option(help="Only this metric; may be repeated.")] = None,
-    convention: Annotated[
-        str | None,
-        typer.Option(help="As a source would have measured it: ethayarajh2019, godey2024, razzhigaev2024, rankme or isoscope."),
-    ] = None,
-    sample: Annotated[int, typer.Option(min=0, help="Points held for the metrics that need a second look.")] = 4096,
-    seed: Annotated[int, typer.Option(help="Seed of that sample.")] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    convention: Annotated[str | None, typer.Option(help=f"Measure as this source would: {CONVENTIONS}.")] = None,
+    sample: Annotated[int, typer.Option(min=0, help="Number of sample points, for metrics that need individual points.")] = 4096,
+    seed: Seed = 0,
+    quiet: Quiet = False,
 ) -> None:
-    """All metrics of a matrix of embeddings, read in blocks.
+    """Compute all metrics of a matrix of embeddings, which is read in blocks.
 
     **Examples**
 
@@ -41,7 +42,7 @@ def run(
     from isoscope.metrics import metrics
 
     if convention and metric:
-        raise IsoscopeError("A --convention says itself which metrics; leave out --metric.")
+        raise IsoscopeError("A --convention chooses the metrics itself; leave out --metric.")
     known = {entry.name: entry for entry in metrics("points")}
     for name in metric or []:
         if name not in known:
@@ -49,43 +50,33 @@ def run(
     if convention:
         from isoscope.engine.conventions import of_matrix
 
-        told = of_matrix(file, [convention], key=key, sample=sample, seed=seed, allow_wide=allow_wide)
-        found = {str(answer.as_dict()["metric"]): answer.number for answer in told}
+        answers = of_matrix(file, [convention], key=key, sample=sample, seed=seed, allow_wide=allow_wide)
+        numbers = {str(answer.as_dict()["metric"]): answer.number for answer in answers}
     else:
-        found = geometry(file, metric=metric or None, allow_wide=allow_wide, sample=sample, seed=seed, key=key, quiet=quiet)
-    if absent := [name for name in metric or [] if name not in found]:
-        few = f"at least {known[absent[0]].at_least} points"
-        needed = "a sample of the points (--sample 4096)" if not sample and {"sample", "neighbours"} & set(known[absent[0]].reads) else few
-        raise IsoscopeError(f"{absent[0]} needs {needed}; leave it out or give it that.")
+        numbers = geometry(file, metric=metric or None, allow_wide=allow_wide, sample=sample, seed=seed, key=key, quiet=quiet)
+    if absent := [name for name in metric or [] if name not in numbers]:
+        entry = known[absent[0]]
+        needs_sample = not sample and {"sample", "neighbours"} & set(entry.reads)
+        needed = "a sample of the points (--sample 4096)" if needs_sample else f"at least {entry.at_least} points"
+        raise IsoscopeError(f"{absent[0]} needs {needed}; provide it or leave the metric out.")
     if json:
-        from isoscope.core.bounded import strict_json
+        print_json({name: number.as_dict() for name, number in numbers.items()})
+    elif numbers:
+        _print_numbers(file, numbers)
 
-        typer.echo(strict_json({name: number.as_dict() for name, number in found.items()}, indent=1))
-        return
-    first = next(iter(found.values()), None)
-    if first is None:
-        return
+
+def _print_numbers(file: str, numbers: dict[str, Number]) -> None:
+    """A table of the numbers, followed by their notes."""
+    first = next(iter(numbers.values()))
     typer.echo(f"{file}: {first.n:,} points in {first.d:,} dimensions")
-    _show(found, first.n)
-
-
-def _show(found: dict[str, Number], n: int) -> None:
-    """The numbers as a table whose cells are never broken, and what is to be said of some of them below it."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for heading in ("metric", "value", "95 % interval", "null"):
-        table.add_column(heading, justify="left" if heading == "metric" else "right", no_wrap=True)
-    for name, x in found.items():
-        interval = f"{x.low:.4g} … {x.high:.4g}" if x.low == x.low else ""
-        null = "" if x.null != x.null else f"{x.null:.3g}" + (f" ± {x.null_sd:.2g}" if x.null_sd == x.null_sd else "")
-        table.add_row(name, f"{float(x):.5g}", interval, null)
-    Console(markup=False, emoji=False, width=Console(width=1000).measure(table).maximum).print(table)
-    for name, x in found.items():
+    table = new_table(["metric", "value", "95 % interval", "null"], words=("metric",))
+    for name, x in numbers.items():
+        null = " ± ".join(filter(None, [format_number(x.null, missing=""), format_number(x.null_sd, missing="")]))
+        table.add_row(name, format_number(x), format_interval(x.low, x.high), null)
+    print_table(table)
+    for name, x in numbers.items():
         notes = [x.note] if x.note else []
-        if x.n != n:
+        if x.n != first.n:
             notes.append(f"over {x.n:,} points")
         if notes:
             typer.echo(f"  {name}: {'; '.join(notes)}")

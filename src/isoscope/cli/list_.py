@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
-WHAT = ("metrics", "families", "sources", "figures", "claims", "recipes")
-WIDTH = 110
-"""Of a table where there is no terminal; in a narrower terminal the column `family` is left out."""
+from isoscope.cli.arguments import Json
+from isoscope.cli.output import new_table, print_json, print_table
+
+NAMES = ("name", "family", "modality")
+"""Columns that are never broken."""
 
 
 def run(
     what: Annotated[str, typer.Argument(metavar="WHAT", help="metrics, families, sources, figures, claims or recipes.")],
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
 ) -> None:
-    """What there is: metrics, model families, sources, figures, the papers' claims, or recipes for training.
+    """List everything available: metrics, model families, sources, figures, the papers' claims, or recipes for training.
 
     **Example**
 
@@ -23,28 +26,16 @@ def run(
     """
     from isoscope.core.errors import IsoscopeError, nearest
 
-    if what not in WHAT:
-        raise IsoscopeError(f"`isoscope list` takes one of {', '.join(WHAT)}; got {what!r}{nearest(what, list(WHAT)) or '.'}")
-    rows = globals()[f"_{what}"]()
+    if what not in LISTS:
+        raise IsoscopeError(f"`isoscope list` takes one of {', '.join(LISTS)}; got {what!r}{nearest(what, list(LISTS)) or '.'}")
+    rows = LISTS[what]()
     if json:
-        from json import dumps
-
-        typer.echo(dumps(rows, indent=1, ensure_ascii=False))
+        print_json(rows)
         return
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(markup=False, emoji=False)
-    console.width = console.width if console.is_terminal else max(WIDTH, console.width)
-    names = [name for name in rows[0] if name != "family" or console.width >= WIDTH]
-    table = Table(box=box.SIMPLE_HEAD)
-    for name in names:
-        words = [word for row in rows for word in [*str(row[name]).split(), *name.split()]]
-        table.add_column(name, no_wrap=name in ("name", "family", "modality"), min_width=min(20, max(map(len, words))))
+    table = new_table(rows[0], text=[name for name in rows[0] if name not in NAMES], words=NAMES)
     for row in rows:
-        table.add_row(*(str(row[name]) for name in names))
-    console.print(table)
+        table.add_row(*map(str, row.values()))
+    print_table(table)
 
 
 def _metrics() -> list[dict[str, str]]:
@@ -55,13 +46,13 @@ def _metrics() -> list[dict[str, str]]:
     entries: list[Metric | Profile] = [*metrics(), *profiles()]
     return [
         {
-            "name": m.name,
-            "meaning": m.summary,
-            "range": f"{m.range[0]:g} … {m.range[1]:g}",
-            "reads": ", ".join(m.reads),
-            "computed": "on request" if m.on_request else "always",
+            "name": entry.name,
+            "meaning": entry.summary,
+            "range": f"{entry.range[0]:g} … {entry.range[1]:g}",
+            "reads": ", ".join(entry.reads),
+            "computed": "on request" if entry.on_request else "always",
         }
-        for m in sorted(entries, key=lambda entry: entry.name)
+        for entry in sorted(entries, key=lambda entry: entry.name)
     ]
 
 
@@ -98,11 +89,24 @@ def _claims() -> list[dict[str, str]]:
     from isoscope.papers import claims
 
     return [
-        {"name": one.name, "paper": f"{one.paper} ({one.number})", "says": one.statement, "refuted by": one.refuted_by} for one in claims()
+        {"name": claim.name, "paper": f"{claim.paper} ({claim.number})", "says": claim.statement, "refuted by": claim.refuted_by}
+        for claim in claims()
     ]
 
 
 def _recipes() -> list[dict[str, str]]:
     from isoscope.training.recipe import RECIPES
 
-    return [{"name": name, "trains": one.about, "steps": f"{one.steps:,} of {one.batch} sequences"} for name, one in RECIPES.items()]
+    return [
+        {"name": name, "trains": recipe.about, "steps": f"{recipe.steps:,} of {recipe.batch} sequences"} for name, recipe in RECIPES.items()
+    ]
+
+
+LISTS: dict[str, Callable[[], list[dict[str, str]]]] = {
+    "metrics": _metrics,
+    "families": _families,
+    "sources": _sources,
+    "figures": _figures,
+    "claims": _claims,
+    "recipes": _recipes,
+}

@@ -6,26 +6,29 @@ from typing import Annotated, Any
 
 import typer
 
-from isoscope.cli.measuring import measures
+from isoscope.cli.measure_options import add_measure_options
+from isoscope.cli.output import print_run
 
 
-@measures()
+@add_measure_options()
 def run(
     models: Annotated[
         list[str],
         typer.Argument(
-            metavar="MODEL", help="Folders, .gguf files or hub ids (org/name@revision); `untrained:` before one: at initialisation."
+            metavar="MODEL", help="Folders, .gguf files or hub ids (org/name@revision). The prefix `untrained:` means random weights."
         ),
     ],
     json: bool,
-    shards: Annotated[
+    split_into: Annotated[
         int | None,
-        typer.Option(help="Divide each source into so many, measured side by side and merged; one model with --processes N into N."),
+        typer.Option(
+            help="Split each source into this many shards, measured in parallel and merged. Default: N for one model with --processes N."
+        ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be measured and what it takes, and do nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be measured and what it would cost, and stop.")] = False,
     **options: Any,
 ) -> None:
-    """Measure every layer of one or more models and keep it in a run.
+    """Measure every layer of one or more models and store the results in a run.
 
     **Examples**
 
@@ -44,13 +47,7 @@ def run(
     from isoscope.engine.measure import describe_measurement, measure
 
     if dry_run:
-        for line in describe_measurement(models, shards=shards, **options):
+        for line in describe_measurement(models, split_into=split_into, **options):
             typer.echo(line)
         return
-    results = measure(models, shards=shards, **options)
-    if json:
-        from json import dumps
-
-        typer.echo(dumps({"run": str(results.path), "cells": results.manifests()}, ensure_ascii=False))
-    else:
-        typer.echo(f"{results.path}")
+    print_run(measure(models, split_into=split_into, **options), as_json=json)

@@ -6,13 +6,16 @@ from typing import Annotated
 
 import typer
 
+from isoscope.cli.arguments import JsonCells
+from isoscope.cli.output import print_run
+
 
 def run(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="Runs that hold the shards.")],
+    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="The runs that hold the shards.")],
     out: Annotated[str, typer.Option(help="The folder of the merged run.")],
-    json: Annotated[bool, typer.Option("--json", help="End with the run's cells as JSON on standard output.")] = False,
+    json: JsonCells = False,
 ) -> None:
-    """Merge shards into the run that one pass would have given.
+    """Merge shards into one run, equal to the run of a single pass.
 
     **Example**
 
@@ -20,10 +23,4 @@ def run(
     """
     from isoscope.engine.merging import merge
 
-    results = merge(list(runs), out)
-    if json:
-        from json import dumps
-
-        typer.echo(dumps({"run": str(results.path), "cells": results.manifests()}, ensure_ascii=False))
-    else:
-        typer.echo(f"{results.path}")
+    print_run(merge(list(runs), out), as_json=json)

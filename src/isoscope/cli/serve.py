@@ -10,14 +10,14 @@ import typer
 
 
 def run(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="One or more runs, which may still be written; they share a page.")],
-    port: Annotated[int, typer.Option(help="The port on this machine; 0 takes a free one.", min=0, max=65535)] = 8000,
-    title: Annotated[str | None, typer.Option(help="The page's title.")] = None,
+    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="One or more runs, which may still be growing; they share a page.")],
+    port: Annotated[int, typer.Option(help="The port on this machine; 0 chooses a free one.", min=0, max=65535)] = 8000,
+    title: Annotated[str | None, typer.Option(help="The title of the page.")] = None,
 ) -> None:
-    """The page of `isoscope report` on this machine, built anew as the run grows. Ctrl-C ends it.
+    """Serve the page of `isoscope report` on this machine, and rebuild it as the run grows. Ctrl-C stops it.
 
-    It prints the address to open. The address has a token, so that other accounts on this machine cannot read the page. It listens on
-    127.0.0.1 only, and serves the page and nothing else.
+    Prints the address to open, which contains a token, so that other accounts on this machine cannot read the page. Listens on 127.0.0.1
+    only, and serves nothing but the page.
 
     **Examples**
 
@@ -25,11 +25,11 @@ def run(
 
     `isoscope serve runs/bert runs/gpt2 --port 8010`
     """
-    from isoscope.cli.report import tables_of
+    from isoscope.cli.run_tables import read_runs
     from isoscope.core.errors import IsoscopeError
     from isoscope.core.extras import require_extra
     from isoscope.core.failures import Failures
-    from isoscope.report.page import page
+    from isoscope.report.page import render_page
     from isoscope.report.serving import Follower, Server, state_of
 
     require_extra("report", "isoscope serve")
@@ -39,7 +39,7 @@ def run(
 
     def build(state: str) -> str:
         failures = Failures()
-        text = page(*tables_of(runs), title=title, state=state, failures=failures)
+        text = render_page(*read_runs(runs), title=title, state=state, failures=failures)
         for error in failures.errors.values():
             traceback.print_exception(error)
         return text
@@ -47,9 +47,10 @@ def run(
     try:
         server = Server(Follower(lambda: state_of(runs), build), port)
     except OSError as error:
-        raise IsoscopeError(f"Port {port} cannot be used ({error.strerror or error}); choose another with --port, or 0 for any.") from error
+        reason = error.strerror or error
+        raise IsoscopeError(f"Port {port} cannot be used ({reason}); choose another with --port, or 0 for any free one.") from error
     try:
-        typer.echo(f"{server.address} (Ctrl-C ends it)", err=True)
+        typer.echo(f"{server.address} (Ctrl-C stops it)", err=True)
         server.run()
     except KeyboardInterrupt:
         typer.echo("", err=True)

@@ -6,35 +6,41 @@ from typing import Annotated, Any
 
 import typer
 
-from isoscope.cli.measuring import measures
+from isoscope.cli.measure_options import add_measure_options
+from isoscope.cli.output import print_json, print_note
+
+FOR_AUDIT = ("quiet", "trust_remote_code", "allow_partial")
+"""The options of a measurement that matter if nothing is measured."""
 
 
-@measures(taps="hidden,attention")
+@add_measure_options(taps="hidden,attention")
 def run(
     suites: Annotated[
         list[str],
         typer.Argument(
             metavar="SUITE",
-            help="Folders of checkpoints; patterns with {step}, and {seed} where there are several, of paths, hub repositories or hub "
-            "revisions; `embedded` or embedded:NAME for what comes with isoscope.",
+            help="Folders of checkpoints; paths, hub repositories or hub revisions with {step}, and {seed} if there are several; "
+            "`embedded` or embedded:NAME for the suites that ship with isoscope.",
         ),
     ],
     steps: Annotated[
         str | None,
-        typer.Option(help="Which steps, as they stand in the names: 0,20,40-200:20 or 1-512:x2; all that are listed by default."),
+        typer.Option(help="The steps, as they occur in the names: 0,20,40-200:20 or 1-512:x2. Default: all that are listed."),
     ] = None,
-    seeds: Annotated[str | None, typer.Option(help="Which seeds of the training: 0-4.")] = None,
+    seeds: Annotated[str | None, typer.Option(help="The seeds of the training: 0-4.")] = None,
     delete: Annotated[
-        bool, typer.Option("--delete", help="Take what this sweep downloads out of the hub's cache once it is measured.")
+        bool, typer.Option("--delete", help="Delete each checkpoint that this sweep downloads from the hub's cache once it is measured.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be measured and what it takes, and do nothing.")] = False,
-    audit_only: Annotated[bool, typer.Option("--audit-only", help="Measure nothing; say what is wrong with the checkpoints.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be measured and what it would cost, and stop.")] = False,
+    audit_only: Annotated[
+        bool, typer.Option("--audit-only", help="Measure nothing, and report what is wrong with the checkpoints.")
+    ] = False,
     json: bool = False,
     **options: Any,
 ) -> None:
-    """Measure every checkpoint of a training, and say what is wrong with them.
+    """Measure every checkpoint of a training, and report what is wrong with any of them.
 
-    The exit code is 1 where something is wrong with a checkpoint; the others are measured all the same.
+    The exit code is 1 if something is wrong with a checkpoint; the others are measured nevertheless.
 
     **Examples**
 
@@ -51,27 +57,20 @@ def run(
 
     chosen: dict[str, Any] = {"steps": steps, "seeds": seeds, "delete": delete}
     if audit_only:
-        said = audit(suites, options["out"], **chosen, **{name: options[name] for name in OF_AN_AUDIT})
-        typer.echo(_json({"faults": said}) if json else "\n".join(said) or "Nothing is wrong with these checkpoints.")
-        raise typer.Exit(1 if said else 0)
-    asked = Engine(options.pop("engine"), options.pop("address"), options.pop("processes"))
+        faults = audit(suites, options["out"], **chosen, **{name: options[name] for name in FOR_AUDIT})
+        print_json({"faults": faults}) if json else typer.echo("\n".join(faults) or "Nothing is wrong with these checkpoints.")
+        raise typer.Exit(1 if faults else 0)
+    executor = Engine(options.pop("executor"), options.pop("address"), options.pop("processes"))
     if dry_run:
-        for line in describe_sweep(suites, **chosen, engine=asked, **options):
+        for line in describe_sweep(suites, **chosen, engine=executor, **options):
             typer.echo(line)
         return
-    results, faults = sweep_with_faults(suites, **chosen, engine=asked, **options)
+    results, faults = sweep_with_faults(suites, **chosen, engine=executor, **options)
     for fault in faults:
-        typer.echo(f"isoscope: note: {fault}", err=True)
-    typer.echo(_json({"run": str(results.path), "faults": faults, "cells": results.manifests()}) if json else f"{results.path}")
+        print_note(fault)
+    if json:
+        print_json({"run": str(results.path), "faults": faults, "cells": results.manifests()}, indent=None)
+    else:
+        typer.echo(f"{results.path}")
     if faults:
         raise typer.Exit(1)
-
-
-OF_AN_AUDIT = ("quiet", "trust_remote_code", "allow_partial")
-"""The options of a measurement that mean something where nothing is measured."""
-
-
-def _json(found: dict[str, Any]) -> str:
-    from json import dumps
-
-    return dumps(found, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""What is printed for people: names in a stranger's run may hold characters that steer a terminal, and those are written out."""
+"""A standard output that escapes control characters: names in a stranger's run could otherwise steer the terminal."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import IO, Any
 from isoscope.core.printable import plain
 
 COLOUR = re.compile("(\x1b\\[[0-9;]{0,40}m)")
-"""The only sequences that tables and help need; a name that holds one can be coloured, and nothing more."""
+"""The only sequences that tables and help need; the worst that a name with one can do is to be coloured."""
 
 
-class Guarded:
-    """A terminal's stream that passes on text and colours."""
+class GuardedStream:
+    """The stream of a terminal that lets only text and colours through."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write what is harmless as it is, and the rest as its escape."""
-        self._stream.write(guarded(text))
+        """Write harmless text unchanged, and anything else as its escape."""
+        self._stream.write(escape_controls(text))
         return len(text)
 
     def writelines(self, lines: Any) -> None:
-        """One after the other."""
+        """Write lines one after the other."""
         for line in lines:
             self.write(line)
 
@@ -31,10 +31,10 @@ class Guarded:
         return getattr(self._stream, name)
 
 
-def guarded(text: str) -> str:
-    """A text with its colours, and without whatever else would steer a terminal.
+def escape_controls(text: str) -> str:
+    """A text with its colours, and with all other control sequences escaped.
 
-    >>> guarded("\\x1b[1mbold\\x1b[0m \\x1b[2J")
+    >>> escape_controls("\\x1b[1mbold\\x1b[0m \\x1b[2J")
     '\\x1b[1mbold\\x1b[0m \\\\x1b[2J'
     """
     return "".join(part if i % 2 else plain(part) for i, part in enumerate(COLOUR.split(text)))

@@ -6,35 +6,40 @@ from typing import Annotated
 
 import typer
 
+from isoscope.cli.arguments import Quiet, TextColumn
+
 
 def run(
-    name: Annotated[str, typer.Argument(metavar="RECIPE", help="What to train; `isoscope list recipes` shows what there is.")],
-    out: Annotated[str | None, typer.Option(help="The suite's folder: seed-0/step-100/ and so on. By default the recipe's name.")] = None,
-    data: Annotated[
-        str, typer.Option(help="`embedded`, files, folders or globs of text, clips or images (a folder a class), or a cleaned wiki dump.")
-    ] = "embedded",
-    column: Annotated[str | None, typer.Option(help="The field of a .jsonl or .parquet that holds the text.")] = None,
-    seeds: Annotated[str, typer.Option(help="Trainings that differ in their first weights and batches: 0, 0-4, 0,3,5.")] = "0",
-    steps: Annotated[int | None, typer.Option(help="How many steps.")] = None,
-    checkpoints: Annotated[
-        str | None, typer.Option(help="Steps at which a checkpoint is written (0,20,50,100); 0, 1, 2, 5, 10, … and the last by default.")
+    name: Annotated[str, typer.Argument(metavar="RECIPE", help="What to train; `isoscope list recipes` lists all recipes.")],
+    out: Annotated[
+        str | None, typer.Option(help="The folder of the suite, with seed-0/step-100/ and so on. Default: the name of the recipe.")
     ] = None,
-    norm: Annotated[str | None, typer.Option(help="pre or post: norms before each part, or behind each sum.")] = None,
-    level: Annotated[str | None, typer.Option(help="Of text: characters or subwords.")] = None,
+    data: Annotated[
+        str,
+        typer.Option(help="`embedded`, files, folders or globs of text, clips or images (one folder per class), or a cleaned wiki dump."),
+    ] = "embedded",
+    column: TextColumn = None,
+    seeds: Annotated[str, typer.Option(help="Seeds of trainings, which differ in initial weights and batches: 0, 0-4, 0,3,5.")] = "0",
+    steps: Annotated[int | None, typer.Option(help="Number of steps.")] = None,
+    checkpoints: Annotated[
+        str | None, typer.Option(help="Steps at which to write a checkpoint (0,20,50,100). Default: 0, 1, 2, 5, 10, … and the last.")
+    ] = None,
+    norm: Annotated[str | None, typer.Option(help="pre or post: norms before each sublayer, or after each sum.")] = None,
+    level: Annotated[str | None, typer.Option(help="For text: characters or subwords.")] = None,
     width: Annotated[int | None, typer.Option(help="The dimension of the states.")] = None,
-    layers: Annotated[int | None, typer.Option(help="Blocks.")] = None,
-    heads: Annotated[int | None, typer.Option(help="Heads of each block.")] = None,
-    length: Annotated[int | None, typer.Option(help="Positions of a sequence, of text and speech.")] = None,
-    batch: Annotated[int | None, typer.Option(help="Sequences a step.")] = None,
-    rate: Annotated[float | None, typer.Option(help="The learning rate at its highest.")] = None,
-    dtype: Annotated[str, typer.Option(help="In which checkpoints are written: float32 or bfloat16.")] = "float32",
-    threads: Annotated[int | None, typer.Option(help="Threads on the CPU; weights are equal only for equal numbers of them.")] = None,
-    stop: Annotated[int | None, typer.Option(help="Stop after so many steps; the same command without it goes on.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    layers: Annotated[int | None, typer.Option(help="Number of blocks.")] = None,
+    heads: Annotated[int | None, typer.Option(help="Heads per block.")] = None,
+    length: Annotated[int | None, typer.Option(help="Positions per sequence, for text and speech.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Sequences per step.")] = None,
+    rate: Annotated[float | None, typer.Option(help="The peak learning rate.")] = None,
+    dtype: Annotated[str, typer.Option(help="Format of the checkpoints: float32 or bfloat16.")] = "float32",
+    threads: Annotated[int | None, typer.Option(help="CPU threads. Weights are reproducible only with the same number of threads.")] = None,
+    stop: Annotated[int | None, typer.Option(help="Stop after this many steps. Rerun without --stop to continue.")] = None,
+    quiet: Quiet = False,
 ) -> None:
-    """Train a small Transformer and keep checkpoints of it, to be measured with `isoscope sweep`.
+    """Train a small Transformer and write checkpoints, to be measured with `isoscope sweep`.
 
-    Trained again with one seed and as many threads it has the same weights, bit for bit; killed, the same command goes on.
+    The same seed and number of threads give the same weights, bit for bit. After an interruption, run the same command again to continue.
 
     **Examples**
 

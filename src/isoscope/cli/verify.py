@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
+from isoscope.cli.arguments import Json, Quiet, RunFolder
+from isoscope.cli.output import print_json
+from isoscope.core.wording import format_count
 
-def run(
-    path: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder.")],
-    json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
-) -> None:
-    """Check every cell of a run against its manifest, and say what to do about what is wrong.
 
-    Sizes, hashes, the columns of the tables, every statistic, versions, and what a process that was killed left behind. Nothing is
-    changed. The exit code is 1 where something is wrong; what is only left over is said and is not wrong.
+def run(path: RunFolder, json: Json = False, quiet: Quiet = False) -> None:
+    """Check every cell of a run against its manifest, and say how to fix each fault.
+
+    Checks sizes, hashes, the columns of the tables, every statistic, versions, and files that a killed process left behind. Changes
+    nothing. The exit code is 1 if there is a fault; leftover files are reported, but are no fault.
 
     **Examples**
 
@@ -33,19 +31,16 @@ def run(
 
     folder = Path(path)
     if not is_run(folder):
-        raise IsoscopeError(f"{path} is no run: it has no folder called cells; isoscope measure MODEL --out {path} makes one.")
+        raise IsoscopeError(f"{path} is not a run: it has no folder called cells. isoscope measure MODEL --out {path} makes one.")
     with Progress(quiet=quiet).bar("verifying", size_of(folder), "bytes") as bar:
-        found = list(verify(folder, bar.advance))
-    wrong = [one for one in found if one.wrong]
+        remarks = list(verify(folder, bar.advance))
+    faults = [remark for remark in remarks if remark.wrong]
     cells = len(cells_in(folder))
     if json:
-        from json import dumps
-
-        typer.echo(dumps({"run": str(folder), "cells": cells, "good": not wrong, "found": [asdict(one) for one in found]}, indent=1))
+        print_json({"run": str(folder), "cells": cells, "good": not faults, "found": [asdict(remark) for remark in remarks]})
     else:
-        for one in found:
-            typer.echo(plain(str(one) if one.wrong else f"note: {one}"))
-        counted = f"{cells} cell{'' if cells == 1 else 's'}"
-        typer.echo(f"{counted}: {len(wrong)} fault{'' if len(wrong) == 1 else 's'}." if wrong else f"{counted}: all as written.")
-    if wrong:
+        for remark in remarks:
+            typer.echo(plain(str(remark) if remark.wrong else f"note: {remark}"))
+        typer.echo(f"{format_count(cells, 'cell')}: {format_count(len(faults), 'fault') if faults else 'no faults'}.")
+    if faults:
         raise typer.Exit(1)

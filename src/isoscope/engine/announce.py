@@ -6,21 +6,7 @@ import shutil
 from pathlib import Path
 
 from isoscope.core.errors import IsoscopeError
-
-
-def human(size: float) -> str:
-    """A size as people say it.
-
-    >>> human(1_530_000_000)
-    '1.5 GB'
-    """
-    for unit in ("B", "KB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit != "GB" else f"{size:.1f} GB"
-        size /= 1000
-        if unit == "MB" and size < 1000:
-            return f"{size:.1f} GB"
-    return f"{size:.1f} TB"
+from isoscope.core.wording import format_bytes
 
 
 def check_disk(folder: Path, needed: int) -> None:
@@ -31,6 +17,6 @@ def check_disk(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(place).free
     if needed > free:
         raise IsoscopeError(
-            f"The run will write {human(needed)} and the disk that holds {folder} has {human(free)} free; keep less with --keep sums or "
-            "--keep rows, or fewer --layers."
+            f"The run will write {format_bytes(needed)} and the disk that holds {folder} has {format_bytes(free)} free; "
+            "keep less with --store sums or --store rows, or fewer --layers."
         )

@@ -90,7 +90,7 @@ class AttentionSites:
                 continue
             for kind in self._row_kinds(site):
                 statistics[Site(site.stack, kind, site.layer)] = AttentionStatistics(
-                    size.heads, size.e, self.slices, scale=size.scale, median=self.options.median, histogram=kind == site.kind
+                    size.heads, size.e, self.slices, scale=size.scale, median=self.options.attention_median, histogram=kind == site.kind
                 )
             for kind, heads in self._vector_kinds(site).items():
                 sample = min(HEAD_SAMPLE, self.options.sample)
@@ -99,12 +99,12 @@ class AttentionSites:
 
     def _row_kinds(self, site: Site) -> list[str]:
         """The kinds of rows of one attention."""
-        return [site.kind, *(f"{site.kind}_without_{part}" for part in ABLATIONS if self.options.sharpness)]
+        return [site.kind, *(f"{site.kind}_without_{part}" for part in ABLATIONS if self.options.ablate_queries)]
 
     def _vector_kinds(self, site: Site) -> dict[str, int]:
         """The kinds of queries and keys of one attention, and how many heads each has."""
         size = self.sizes[site]
-        prefixes = ["cross_"] if site.kind.startswith("cross") else ["", *(["rotated_"] if self.options.rotated else [])]
+        prefixes = ["cross_"] if site.kind.startswith("cross") else ["", *(["rotated_"] if self.options.after_rotary else [])]
         return {prefix + kind: heads for prefix in prefixes for kind, heads in (("query", size.heads), ("key", size.key_heads))}
 
     def calibrate(self, run: Callable[[], object], layout: BatchLayout) -> None:
@@ -137,7 +137,7 @@ class AttentionSites:
             statistics = self.statistics[site]
             assert isinstance(statistics, Heads)
             reduce_heads(statistics, tensor, layout, site, self.name)
-        if self.options.sharpness:
+        if self.options.ablate_queries:
             sums = self.sums[call.site]
             self._add_rows(_site_without(call, ABLATIONS[0]), ablate_queries(call, mean_query=sums.mean_query), queries)
             largest = sums.largest(len(ABLATIONS) - 1)
@@ -149,7 +149,7 @@ class AttentionSites:
         if call.site.kind.startswith("cross"):
             return [("cross_query", call.plain_query, queries), ("cross_key", call.plain_key, keys)]
         plain = [("query", call.plain_query, queries), ("key", call.plain_key, keys)]
-        return plain + ([("rotated_query", call.query, queries), ("rotated_key", call.key, keys)] if self.options.rotated else [])
+        return plain + ([("rotated_query", call.query, queries), ("rotated_key", call.key, keys)] if self.options.after_rotary else [])
 
     def _add_rows(self, site: Site, call: AttentionCall, layout: Layout) -> None:
         statistics = self.statistics[site]
@@ -158,7 +158,7 @@ class AttentionSites:
         query_rows = self._choose_rows(call.query.shape[2], self.options.query_rows)
         if query_rows is None or len(query_rows):
             numbers = None if query_rows is None else torch.from_numpy(query_rows)
-            rows = attention_rows(call, counted=counted, rows=numbers, median=self.options.median)
+            rows = attention_rows(call, counted=counted, rows=numbers, median=self.options.attention_median)
             reduce_rows(statistics, rows, layout, site, self.name, query_rows)
         few = self._choose_rows(call.query.shape[2], HISTOGRAM_ROWS)
         if statistics.histogram is not None and few is not None and len(few):

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from isoscope.core.source import Source
-from isoscope.engine.announce import human
+from isoscope.core.wording import format_bytes
 from isoscope.engine.memory_estimate import forget_peak, peak_memory
 from isoscope.engine.options import Options
 from isoscope.engine.progress import Progress
@@ -46,7 +46,7 @@ def measure_model(
     A `part` is a shard that nobody reads before it is merged: it gets no tables, it may be empty, and its model stays for the next one.
     """
     key = key_of(identity)
-    if run.cell(key, options.keep) is not None:
+    if run.cell(key, options.store) is not None:
         progress.note(f"{reference.name}: already measured ({key}).")
         return
     forget_peak()
@@ -55,7 +55,7 @@ def measure_model(
         gc.collect()  # a model and its hooks hold each other; the metrics must not find the model still in memory
         cell = finish_cell(run, identity, reduced, options, progress, with_tables=not part)
     counted, size = f"{reduced.spec['tokens']:,} {reduced.spec['counted']}", sum(file["bytes"] for file in cell.manifest["files"].values())
-    progress.note(f"{reference.name}: {counted}, {len(reduced.statistics)} sites, {human(size)} kept")
+    progress.note(f"{reference.name}: {counted}, {len(reduced.statistics)} sites, {format_bytes(size)} kept")
 
 
 def _reduce_source(
@@ -115,5 +115,5 @@ def finish_cell(
         rows, series = tables(statistics if with_tables else {}, columns, spec, layers=layers, progress=bar.advance)
     cost = {"seconds": round(reduced.seconds, 1), "memory": peak_memory()}
     return run.write_cell(
-        identity, columns, spec, rows, series, statistics, keep=options.keep, replace=replace, tried=default_metrics(), **cost
+        identity, columns, spec, rows, series, statistics, keep=options.store, replace=replace, tried=default_metrics(), **cost
     )

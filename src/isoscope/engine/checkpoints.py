@@ -68,7 +68,7 @@ class CheckpointJob(Job):
         source = self.sweep.sources.of_modality(self.suite.name, source_modality(modality))
         if manifest["key"] != key_of(cell_identity(known, source, self.sweep.options)):
             return False
-        return KEEP_LEVELS.index(manifest["keep"]) >= KEEP_LEVELS.index(self.sweep.options.keep)
+        return KEEP_LEVELS.index(manifest["keep"]) >= KEEP_LEVELS.index(self.sweep.options.store)
 
     def _name(self, reference: ModelReference) -> ModelReference:
         """The model under the name of its suite, with its step and seed."""

@@ -210,7 +210,7 @@ def _from_clouds(results: Results, one: Convention) -> pd.DataFrame:
         if manifest["keep"] not in needed:
             what, option = ("points", "all") if len(needed) == 1 else ("sums", "sums")
             raise IsoscopeError(
-                f"{one.name} needs {what}, and the run kept none of {columns['model']}; measure it again with --keep {option}."
+                f"{one.name} needs {what}, and the run kept none of {columns['model']}; measure it again with --store {option}."
             )
         sites = results.statistics(columns["model"], columns.get("step"), columns.get("seed"))
         for site, kept in sites.items():

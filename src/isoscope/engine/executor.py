@@ -45,17 +45,17 @@ class Engine:
     name: str = "local"
     address: str | None = None
     processes: int | None = None
-    shards: int | None = None
+    split_into: int | None = None
 
     def __post_init__(self) -> None:
         if self.name not in ENGINES:
-            raise IsoscopeError(f"--engine takes {' or '.join(ENGINES)}; got {self.name!r}{nearest(self.name, list(ENGINES)) or '.'}")
+            raise IsoscopeError(f"--executor takes {' or '.join(ENGINES)}; got {self.name!r}{nearest(self.name, list(ENGINES)) or '.'}")
         if self.address is not None and self.name != "ray":
-            raise IsoscopeError("--address is of a Ray cluster; add --engine ray.")
-        for name in ("processes", "shards"):
+            raise IsoscopeError("--address is of a Ray cluster; add --executor ray.")
+        for name in ("processes", "split_into"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise IsoscopeError(f"--{name} takes 1 or more; got {value}.")
+                raise IsoscopeError(f"--{name.replace('_', '-')} takes 1 or more; got {value}.")
 
     @property
     def is_remote(self) -> bool:
@@ -65,7 +65,7 @@ class Engine:
     def check_data(self, data: tuple[str, ...]) -> None:
         """Refuse data that other machines could not read."""
         if self.is_remote and "-" in data:
-            raise IsoscopeError("Standard input is here and not on the nodes of a cluster; write it to a file, or use --engine local.")
+            raise IsoscopeError("Standard input is here and not on the nodes of a cluster; write it to a file, or use --executor local.")
 
     def choose_count(self, cells: int, weights: int, options: Options, data: tuple[str, ...], *, processes: int | None = None) -> int:
         """How many cells to measure at once in processes of this machine, with models of so many bytes; 1 on a cluster, which decides

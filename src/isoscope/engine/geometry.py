@@ -10,6 +10,7 @@ from typing import Any
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.core.option_limits import MAX_SAMPLE, MAX_SEED, check_count
+from isoscope.core.wording import format_duration
 from isoscope.engine.progress import Progress
 from isoscope.engine.rows import numbers
 from isoscope.metrics import registry
@@ -61,20 +62,11 @@ def _search(cloud: Cloud, names: list[str] | None, progress: Progress) -> None:
     """Find the neighbours of many points, having said how long it will take."""
     n, d = cloud.drawn.points.shape
     further = any(registry[name].on_request and "neighbours" in _parts(name) for name in names or [])
-    progress.note(f"The neighbours of {n:,} points: about {spoken(estimate(n, d))}, and as long again for an isotropic cloud of this size.")
+    progress.note(
+        f"The neighbours of {n:,} points: about {format_duration(estimate(n, d))}, and as long again for an isotropic cloud of this size."
+    )
     with progress.bar("neighbours", n, "points") as bar, contextlib.suppress(IsoscopeError):  # the metrics say why there are none
         cloud.neighbours(None if further else 2, progress=bar.advance)  # two are enough for `two_nn`
-
-
-def spoken(seconds: float) -> str:
-    """A time as people say it.
-
-    >>> spoken(0.2), spoken(4.2), spoken(130)
-    ('a second', '4 seconds', '2 minutes')
-    """
-    if seconds < 1.5:
-        return "a second"
-    return f"{seconds:.0f} seconds" if seconds < 100 else f"{seconds / 60:.0f} minutes"
 
 
 def _parts(name: str) -> tuple[str, ...]:

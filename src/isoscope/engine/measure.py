@@ -28,10 +28,10 @@ def measure(
     *,
     column: str | None = None,
     quiet: bool = False,
-    engine: str = "local",
+    executor: str = "local",
     address: str | None = None,
     processes: int | None = None,
-    shards: int | None = None,
+    split_into: int | None = None,
     feed: Callable[[Any, Any], object] | None = None,
     blocks: str | None = None,
     name: str | None = None,
@@ -49,10 +49,10 @@ def measure(
         out: the run's folder. Cells that it already holds are not computed again.
         column: the field of a .jsonl or .parquet that holds the text.
         quiet: show no progress.
-        engine: `local` for processes of this machine, or `ray` for a cluster.
+        executor: `local` for processes of this machine, or `ray` for a cluster.
         address: address of an existing Ray cluster; by default a local one is started.
         processes: how many cells to measure in parallel; by default as many as cores and memory allow, if there are enough cells.
-        shards: split each source into this many shards, measure them in parallel and merge them; a single model with several
+        split_into: split each source into this many shards, measure them in parallel and merge them; a single model with several
             `processes` is split into that many.
         feed: for a module, `feed(module, batch)` runs a batch; by default the module is called with it.
         blocks: for a module, the paths of its blocks, as in `layers.*`; by default the largest repeated structure.
@@ -65,7 +65,12 @@ def measure(
         The run, open: `.table()` and `.series()`.
     """
     chosen = options_from(options)
-    elsewhere = {"address": address, "processes": processes, "shards": shards, "engine": None if engine == "local" else engine}
+    elsewhere = {
+        "address": address,
+        "processes": processes,
+        "split_into": split_into,
+        "executor": None if executor == "local" else executor,
+    }
     if not isinstance(models, str) and hasattr(models, "named_modules"):
         from isoscope.engine.module_cell import measure_module
 
@@ -80,7 +85,7 @@ def measure(
     names = list_names(models)
     if not names:
         raise IsoscopeError("Name at least one model: a folder, a .gguf file or a hub id.")
-    measurement = Measurement(names, data, out, chosen, Engine(engine, address, processes, shards), column)
+    measurement = Measurement(names, data, out, chosen, Engine(executor, address, processes, split_into), column)
     measurement.run.prepare()
     reasons = measurement.measure(Progress(quiet=quiet))
     if reasons:
@@ -96,12 +101,12 @@ def describe_measurement(
     out: str | Path = "isoscope-run",
     *,
     column: str | None = None,
-    engine: str = "local",
+    executor: str = "local",
     address: str | None = None,
     processes: int | None = None,
-    shards: int | None = None,
+    split_into: int | None = None,
     quiet: bool = True,
     **options: Any,
 ) -> list[str]:
     """The plan of a measurement in lines; the arguments are those of `measure`. Nothing is loaded or written."""
-    return Measurement(models, data, out, options_from(options), Engine(engine, address, processes, shards), column).describe()
+    return Measurement(models, data, out, options_from(options), Engine(executor, address, processes, split_into), column).describe()

@@ -1,4 +1,4 @@
-"""The cells of models that are list_names one by one: planned, measured whole or in shards, and merged."""
+"""The cells of models that are named one by one: planned, measured whole or in shards, and merged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.group import UNTRAINED
 from isoscope.core.names import Name, list_names
-from isoscope.engine.announce import human
+from isoscope.core.wording import format_bytes
 from isoscope.engine.executor import Engine
 from isoscope.engine.machine import cores
 from isoscope.engine.merging import merge_shards
@@ -65,7 +65,7 @@ class PlannedModel:
         run, parts = Run(self.task.run), Run(self.shards[0].run)
         cells = [cell for shard in self.shards if (cell := parts.cell(shard.key, "all")) is not None]
         if not self.task.is_done:
-            merge_shards(run, cells, keep=self.task.options.keep)
+            merge_shards(run, cells, keep=self.task.options.store)
         for cell in cells:
             parts.remove(cell)
 
@@ -74,7 +74,7 @@ class PlannedModel:
         items = "items not counted" if self.items is None else f"{self.items:,} items"
         weights = model_bytes(self.task.reference)
         cells = f"{len(self.shards)} shards" if self.shards else "1 cell"
-        text = f"{self.task.reference.name}: {cells} of {self.task.source.name}, {items}, {human(weights)} of weights"
+        text = f"{self.task.reference.name}: {cells} of {self.task.source.name}, {items}, {format_bytes(weights)} of weights"
         if self.done:
             return PlanEntry(f"{text}; measured already", self.cells, 0)
         return PlanEntry(text, self.cells, self.cells, costs.estimate(self.size, weights))
@@ -119,19 +119,19 @@ class Measurement:
         self.models = self._plan(references)
         left = [model for model in self.models if not model.done]
         heaviest = max((model_bytes(model.task.reference) for model in left), default=0)
-        processes = engine.processes or (min(engine.shards, cores()) if engine.shards else None)
+        processes = engine.processes or (min(engine.split_into, cores()) if engine.split_into else None)
         cells = sum(model.cells for model in left)
         self.count = engine.choose_count(cells, heaviest, options, self.sources.specs, processes=processes)
 
     def _plan(self, references: list[ModelReference]) -> list[PlannedModel]:
         """Each model once, in the order given. A single model is divided into shards if several processes are asked for."""
         engine, options = self.engine, self.options
-        if engine.shards is not None and options.shard != (0, 1):
-            raise IsoscopeError("--shard measures one part and --shards all of them; name one of the two.")
+        if engine.split_into is not None and options.shard != (0, 1):
+            raise IsoscopeError("--shard measures one part and --split-into all of them; name one of the two.")
         tasks = {task.key: task for task in (Task.create(self.run, reference, self.sources, options) for reference in references)}
         done = {key for key, task in tasks.items() if task.is_done}
-        wanted = engine.shards or 1
-        if engine.shards is None and len(tasks) - len(done) == 1 and options.shard == (0, 1) and "-" not in self.sources.specs:
+        wanted = engine.split_into or 1
+        if engine.split_into is None and len(tasks) - len(done) == 1 and options.shard == (0, 1) and "-" not in self.sources.specs:
             wanted = engine.processes or 1
         shard_run = self.run.within(SHARDS)
         models = []

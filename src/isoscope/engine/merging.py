@@ -83,7 +83,7 @@ def _check_shards(shards: Sequence[Cell], name: str) -> None:
     if absent:
         raise IsoscopeError(f"The shards {', '.join(f'{i + 1}/{k}' for i in absent)} of {name} are missing; measure them first.")
     if not all(cell.has_statistics for cell in shards):
-        raise IsoscopeError(f"A shard of {name} kept only rows, which cannot be merged; measure it again with --keep sums or all.")
+        raise IsoscopeError(f"A shard of {name} kept only rows, which cannot be merged; measure it again with --store sums or all.")
 
 
 def _merge_statistics(shards: Sequence[Cell]) -> Statistics:

@@ -19,7 +19,8 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.core.source import Source
 from isoscope.core.version import __version__
-from isoscope.engine.announce import check_disk, human
+from isoscope.core.wording import format_bytes
+from isoscope.engine.announce import check_disk
 from isoscope.engine.memory_estimate import CallSizes, estimate_peak
 from isoscope.engine.options import Options
 from isoscope.engine.single_pass import Batch, Pass
@@ -77,15 +78,15 @@ class ModelFeeder:
         self.stacks, self.inner = family.stacks(self.model.base), family.inner
         self.reader = family.reader(self.model, options.seq_len)
         self.counted_unit = self.reader.unit
-        if self.reader.unit != "tokens" and (of_tokens := [split for split in options.split if split != "sink"]):
-            raise IsoscopeError(f"--split {of_tokens[0]} divides tokens; {reference.name} reads {self.reader.unit}.")
+        if self.reader.unit != "tokens" and (of_tokens := [split for split in options.split_body if split != "sink"]):
+            raise IsoscopeError(f"--split-body {of_tokens[0]} divides tokens; {reference.name} reads {self.reader.unit}.")
         self.has_maps = self.reader.unit == "images"
         self.longest = None if self.has_maps else self.reader.seq_len
         self.batch_tokens = options.batch_size * self.reader.seq_len
         self.stream = Stream(source, self.reader.chunks, options.max_tokens, options.shard, options.max_items)
         self.by_sequence = self.stream.has_few_items()
-        bins = frequency_bins(self.stream) if "frequency" in options.split else None
-        self.slicer = Slicer(options.split, self.reader.seq_len, bins)
+        bins = frequency_bins(self.stream) if "frequency" in options.split_body else None
+        self.slicer = Slicer(options.split_body, self.reader.seq_len, bins)
         self._largest_call = 0
 
     @property
@@ -220,10 +221,10 @@ class ModelFeeder:
         """What the cell will take, in words; a cell that does not fit on the disk of this folder is refused."""
         plans = single_pass.plans(self.options.max_tokens if self.reader.unit == "tokens" else None)
         memory = estimate_peak(plans, self._batch_bytes(), self.batch_tokens, self.options.sample)
-        disk = sum(plan.disk(self.options.keep) for plan in plans)
+        disk = sum(plan.disk(self.options.store) for plan in plans)
         check_disk(folder, disk)
         sites = "1 site" if len(single_pass.statistics) == 1 else f"{len(single_pass.statistics)} sites"
-        return f"{sites}, about {human(memory)} of memory at the peak and {human(disk)} on disk"
+        return f"{sites}, about {format_bytes(memory)} of memory at the peak and {format_bytes(disk)} on disk"
 
     def notes(self) -> list[str]:
         """What a user should know about how the model is fed."""

@@ -19,9 +19,9 @@ SPLITS = ("sink", "frequency", "position")
 CHANNELS = ("first", "last")
 MAPS = ("per-position", "per-image", "both")
 TAPS = ("hidden", "attention")
-OF_ATTENTION = ("query_rows", "median", "rotated", "sharpness")
+OF_ATTENTION = ("query_rows", "attention_median", "after_rotary", "ablate_queries")
 """The options that need tapped attention."""
-OF_A_MODULE = ("layers", "gram", "cosine_sd", "sample", "maps", "channels", "seed", "keep", "taps", *OF_ATTENTION)
+OF_A_MODULE = ("layers", "second_moments", "cosine_sd", "sample", "image_maps", "channels", "seed", "store", "taps", *OF_ATTENTION)
 """The options that apply to a module, whose batches the user makes."""
 SAMPLE_UP_TO = 8192
 """Wider points are not sampled: they are maps flattened to one vector per image."""
@@ -36,20 +36,20 @@ class Options:
     """Every option of `isoscope measure` except the models, the source and the folder."""
 
     layers: str = "all"
-    gram: str = ""
-    split: tuple[str, ...] = ()
+    second_moments: str = ""
+    split_body: tuple[str, ...] = ()
     cosine_sd: bool = False
     sample: int = 4096
     max_tokens: int | None = None
     max_items: int | None = None
-    maps: str = "per-position"
+    image_maps: str = "per-position"
     channels: str | None = None
     """For a module: whether the channels of its maps come `first` or `last`; None takes this from the layers that read and make them."""
     taps: tuple[str, ...] = ("hidden",)
     query_rows: int | None = None
-    median: bool = False
-    rotated: bool = False
-    sharpness: bool = False
+    attention_median: bool = False
+    after_rotary: bool = False
+    ablate_queries: bool = False
     seq_len: int | None = None
     batch_size: int = 8
     dtype: str = "float32"
@@ -58,7 +58,7 @@ class Options:
     threads: int | None = None
     seed: int = 0
     shard: tuple[int, int] = (0, 1)
-    keep: str = "all"
+    store: str = "all"
     trust_remote_code: bool | tuple[str, ...] = False
     """The names of the models whose own code may run; True allows all of them."""
     allow_partial: bool = False
@@ -69,18 +69,18 @@ class Options:
             check_count(name, getattr(self, name), most=MAX_THREADS if name == "threads" else MAX_COUNT)
         check_count("sample", self.sample, least=0, most=MAX_SAMPLE)
         check_count("seed", self.seed, least=0, most=MAX_SEED)
-        _check_word("--keep must be one of", self.keep, KEEP_LEVELS)
-        _check_word("--maps must be one of", self.maps, MAPS)
+        _check_word("--store must be one of", self.store, KEEP_LEVELS)
+        _check_word("--image-maps must be one of", self.image_maps, MAPS)
         if self.channels is not None:
             _check_word("channels must be", self.channels, CHANNELS, joined=" or ")
-        for split in self.split:
-            _check_word("--split takes", split, SPLITS)
+        for split in self.split_body:
+            _check_word("--split-body takes", split, SPLITS)
         self._check_taps()
         i, k = self.shard
         if not 0 <= i < k:
             raise IsoscopeError(f"--shard i/k needs 1 ≤ i ≤ k, as in 1/4; got {i + 1}/{k}.")
         parse_layers(self.layers)
-        parse_layers(self.gram)
+        parse_layers(self.second_moments)
 
     def _check_taps(self) -> None:
         """Refuse taps that do not exist, and options of attention if attention is not tapped."""
@@ -93,7 +93,19 @@ class Options:
 
     def identity(self) -> dict[str, Any]:
         """The options that determine the statistics: not batch size, threads, device or what is kept."""
-        always = ("layers", "gram", "split", "cosine_sd", "sample", "max_tokens", "max_items", "maps", "seq_len", "dtype", "seed")
+        always = (
+            "layers",
+            "second_moments",
+            "split_body",
+            "cosine_sd",
+            "sample",
+            "max_tokens",
+            "max_items",
+            "image_maps",
+            "seq_len",
+            "dtype",
+            "seed",
+        )
         # Options that do nothing here stay out of the identity, so that the keys of cells do not change when such an option is added.
         sometimes = (("taps", *OF_ATTENTION) if self.attention else ()) + (("channels",) if self.channels else ())
         return {name: getattr(self, name) for name in (*always, *sometimes)} | {"statistics": VERSION}
@@ -114,11 +126,11 @@ class Options:
         """Refuse layers that the model does not have: `sites` are all that it has, `depths` how often each stack calls a block."""
         if tapped := [site for site in sites if self._taps(site)]:
             _check_layers("--layers", self.layers, tapped, depths, model)
-            _check_layers("--gram", self.gram, tapped, depths, model)
+            _check_layers("--second-moments", self.second_moments, tapped, depths, model)
 
     def wants_second(self, site: Site, depth: int, d: int) -> bool:
         """Whether second moments are kept for it."""
-        return (d <= SECOND_UP_TO and site.kind not in INNER_KINDS) or _is_chosen(self.gram, site, depth)
+        return (d <= SECOND_UP_TO and site.kind not in INNER_KINDS) or _is_chosen(self.second_moments, site, depth)
 
     def sample_at(self, site: Site, d: int) -> int:
         """How many of its points are sampled."""

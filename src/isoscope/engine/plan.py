@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from isoscope.engine.announce import human
+from isoscope.core.wording import format_bytes, format_duration
 from isoscope.engine.machine import BASE_MEMORY
 
 
@@ -19,9 +19,9 @@ class Cost:
     disk: int | None
 
     def __str__(self) -> str:
-        disk = "" if self.disk is None else f", {human(self.disk)} on disk"
-        seconds = "" if self.seconds is None else f", {spoken(self.seconds)}"
-        return f"about {human(self.memory)} of memory per process{disk}{seconds}"
+        disk = "" if self.disk is None else f", {format_bytes(self.disk)} on disk"
+        seconds = "" if self.seconds is None else f", {format_duration(self.seconds)}"
+        return f"about {format_bytes(self.memory)} of memory per process{disk}{seconds}"
 
 
 class Costs:
@@ -63,13 +63,5 @@ def format_plan(entries: list[PlanEntry], count: int | None, *, remote: bool = F
     elif count is not None:
         total += f", {count} at a time"
     if seconds and left:
-        total += f", about {spoken(seconds / max(1, min(count or 1, left)))}{'' if count else ' in one process'}"
+        total += f", about {format_duration(seconds / max(1, min(count or 1, left)))}{'' if count else ' in one process'}"
     return [*lines, total]
-
-
-def spoken(seconds: float) -> str:
-    """
-    >>> spoken(42), spoken(600), spoken(9000)
-    ('42 s', '10 min', '2.5 h')
-    """
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -29,7 +29,7 @@ def start_ray(address: str | None, most: int | None) -> None:
         _check_answer(address)
         local: dict[str, Any] = {}
     else:
-        check_room("Ray", START_ROOM, "leave --engine ray out, or use --address with a cluster elsewhere")
+        check_room("Ray", START_ROOM, "leave --executor ray out, or use --address with a cluster elsewhere")
         local = {"num_cpus": max(cores(), most or 1), "include_dashboard": False}
     try:
         with hide_current_folder():
@@ -38,7 +38,8 @@ def start_ray(address: str | None, most: int | None) -> None:
         if address:
             raise IsoscopeError(f"No Ray cluster answers at {address} ({first_line(error)}); `ray start --head` starts one.") from error
         raise IsoscopeError(
-            f"Ray cannot be started here: {first_line(error)}; check free memory and Ray's folder (RAY_TMPDIR), or leave --engine ray out."
+            f"Ray cannot be started here: {first_line(error)}; check free memory and Ray's folder (RAY_TMPDIR), "
+            "or leave --executor ray out."
         ) from error
 
 

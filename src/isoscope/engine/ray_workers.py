@@ -54,7 +54,7 @@ class RayWorkers:
     def __enter__(self) -> RayWorkers:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        ray = import_optional("ray", "--engine ray")
+        ray = import_optional("ray", "--executor ray")
         if not ray.is_initialized():
             start_ray(self.address, self.most)
             self._started_here = True

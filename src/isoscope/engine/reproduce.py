@@ -131,11 +131,11 @@ def plan_reproduction(paper: Paper, request: Request, out: Path) -> tuple[list[P
 
 def _list_parts(experiment: Experiment, request: Request, local: list[str], out: Path) -> Iterable[Part]:
     data = " ".join(f"--data '{spec}'" for spec in request.sources_for(experiment))
-    data += "".join(f" --split {split}" for split in experiment.options.get("split", ()))
+    data += "".join(f" --split-body {split}" for split in experiment.options.get("split_body", ()))
     if experiment.kind == "block":
-        yield Part(experiment, "block", "block", f"isoscope block --out {out}")
+        yield Part(experiment, "block", "block", f"isoscope untrained-block --out {out}")
     elif experiment.kind == "null":
-        yield Part(experiment, "isotropic vectors", "null", f"isoscope baseline --out {out}")
+        yield Part(experiment, "isotropic vectors", "null", f"isoscope isotropic-null --out {out}")
     elif experiment.kind == "suite" or request.models == "embedded":
         names = experiment.paper if request.models == "paper" else experiment.embedded
         steps = f" --steps {experiment.steps}" if experiment.steps and request.models == "paper" else ""
@@ -254,7 +254,7 @@ class PartWorker:
         if not there:
             return problems
         data = self.request.sources_for(there[0].experiment)
-        asked: dict[str, Any] = {"engine": engine.name, "address": engine.address, "processes": engine.processes}
+        asked: dict[str, Any] = {"executor": engine.name, "address": engine.address, "processes": engine.processes}
         try:
             measure([part.what for part in there], data, self.run, quiet=self.progress.quiet, **asked, **options)
         except UnfinishedError as error:

@@ -103,7 +103,7 @@ class Results:
             name = cells[0].manifest["columns"]["model"]
             raise IsoscopeError(f"The run holds {len(cells)} checkpoints of {name}; name the step and the seed of one.")
         if not cells[0].has_statistics:
-            raise IsoscopeError("The run kept only rows; measure again with --keep sums or all.")
+            raise IsoscopeError("The run kept only rows; measure again with --store sums or all.")
         return cells[0].statistics()
 
     def _find_cells(self, model: str | None, place: dict[str, int | None]) -> list[Cell]:
@@ -167,7 +167,7 @@ def _find_missing(cell: Cell, names: list[str], stored: set[str], *, strict: boo
         return [name for name in missing if name not in cell.manifest.get("tried", [])]
     if strict:
         model = cell.manifest["columns"]["model"]
-        raise IsoscopeError(f"{missing[0]} was not computed for {model}, and the run kept only rows; measure again with --keep all.")
+        raise IsoscopeError(f"{missing[0]} was not computed for {model}, and the run kept only rows; measure again with --store all.")
     return []
 
 

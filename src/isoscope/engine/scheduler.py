@@ -10,8 +10,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
+from isoscope.core.wording import format_duration
 from isoscope.engine.executor import Executor, run_now
-from isoscope.engine.plan import spoken
 from isoscope.engine.progress import Bar, Progress
 from isoscope.engine.task import Task
 from isoscope.store.writing import FullDiskError
@@ -139,7 +139,7 @@ class _Countdown:
         """Note that a job ended."""
         self._ended += 1
         seconds_left = (time.monotonic() - self._started) / self._ended * (self._total - self._ended)
-        self._progress.note(f"{job}: {outcome}, {self._ended} of {self._total}, about {spoken(seconds_left)} left")
+        self._progress.note(f"{job}: {outcome}, {self._ended} of {self._total}, about {format_duration(seconds_left)} left")
         self._bar.advance()
 
 

@@ -104,7 +104,7 @@ class Pass:
     def __init__(self, feeder: Feeder, options: Options) -> None:
         self.feeder, self.options = feeder, options
         self._sites: Sites | None = None
-        self._calibrated = not options.sharpness
+        self._calibrated = not options.ablate_queries
 
     @property
     def is_ready(self) -> bool:

@@ -40,7 +40,7 @@ class Sites:
         longest: int | None = None,
     ) -> None:
         self.options, self.slices, self.name = options, slices, name
-        self.maps = options.maps if maps else "per-position"
+        self.maps = options.image_maps if maps else "per-position"
         self.tap = Tap(stacks, self._receive, inner=inner, channels=channels)
         self.attention = AttentionSites(self.tap, options, slices, name, longest) if options.attention else None
         self.statistics: Statistics = {}
@@ -106,7 +106,7 @@ class Sites:
                 )
 
     def calibrate(self, run: Callable[[], object], layout: BatchLayout) -> None:
-        """Run one forward pass to learn which part of the queries `--sharpness` removes."""
+        """Run one forward pass to learn which part of the queries `--ablate-queries` removes."""
         if self.attention is not None:
             with self._ignoring_states():
                 self.attention.calibrate(lambda: self._run_tapped(run), layout)

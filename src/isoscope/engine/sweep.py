@@ -34,7 +34,7 @@ def sweep(
     seeds: str | None = None,
     delete: bool = False,
     processes: int | None = None,
-    engine: str = "local",
+    executor: str = "local",
     address: str | None = None,
     column: str | None = None,
     quiet: bool = False,
@@ -52,7 +52,7 @@ def sweep(
         delete: remove each checkpoint that this sweep downloaded from the hub's cache once it is measured.
         processes: how many checkpoints to measure in parallel; by default as many as cores and memory allow, if there are enough
             checkpoints and no accelerator.
-        engine: `local` for processes of this machine, or `ray` for a cluster.
+        executor: `local` for processes of this machine, or `ray` for a cluster.
         address: address of an existing Ray cluster; by default a local one is started.
         column: the field of a .jsonl or .parquet that holds the text.
         quiet: show no progress.
@@ -61,7 +61,7 @@ def sweep(
     Returns:
         The run, open. Its `audit.json` holds the faults.
     """
-    asked = Engine(engine, address, processes)
+    asked = Engine(executor, address, processes)
     results, faults = sweep_with_faults(
         suites, data, out, steps=steps, seeds=seeds, delete=delete, engine=asked, column=column, quiet=quiet, **options
     )

@@ -44,7 +44,7 @@ class Task:
 
     def create_shard(self, run: Run, i: int, k: int) -> Task:
         """The task that measures shard `i` of `k` of the same cell into another run."""
-        options = replace(self.options, shard=(i, k), keep="all")  # tables are computed after the merge, and they need the samples
+        options = replace(self.options, shard=(i, k), store="all")  # tables are computed after the merge, and they need the samples
         identity = cell_identity(self.reference, self.source, options)
         return replace(self, run=run.path, options=options, identity=identity, part=True)
 
@@ -61,7 +61,7 @@ class Task:
     @property
     def is_done(self) -> bool:
         """Whether the run holds the cell, with all that is to be kept of it."""
-        return Run(self.run).cell(self.key, self.options.keep) is not None
+        return Run(self.run).cell(self.key, self.options.store) is not None
 
     @property
     def with_half_batch(self) -> Task | None:

@@ -306,5 +306,5 @@ def rounding_variance(mean: Floats, variance: Floats, precision: Precision) -> F
 def covariance(moments: Moments, repair: str) -> Floats:
     """(d, d). If second moments were not stored, the error says how to get them."""
     if moments.second is None:
-        raise RepairError(f"{repair} needs second moments and none were kept; above d = 2048 ask for them with --gram LAYERS.")
+        raise RepairError(f"{repair} needs second moments and none were kept; above d = 2048 ask for them with --second-moments LAYERS.")
     return moments.second.covariance

@@ -1,39 +1,43 @@
-"""What a table says about an untrained block, in plain sentences."""
+"""Sentences about an untrained block."""
 
 from __future__ import annotations
 
 from isoscope.core.block import TRAINED
 from isoscope.core.bounded import parsed_object
-from isoscope.report.line import Line, bounds, show
+from isoscope.core.wording import format_number
+from isoscope.report.line import Line, interval_of
 
 READINGS = {"norm_fixed_point": "by the mean of norms", "drift_fixed_point": "by the norm of the mean"}
 
 
 def fixed_points(line: Line) -> str | None:
-    """Where input and output are equally long, and whether that is a property of the block; for every depth."""
+    """The norm at which input and output are equally long, for every depth, and whether it is a property of the block."""
     parts = []
     for metric, reading in READINGS.items():
         for row in line.table[line.table["metric"].eq(metric)].to_dict("records"):
-            after = f"after {row['layer']} blocks, " if row["layer"] != 1 else ""
-            value = "" if row["value"] != row["value"] else f" N* = {row['value']:.2f},"
-            parts.append(f"{after}{reading}{value} {parsed_object(row['spec']).get('note', '')}")
-    return f"Where output and input are equally long: {'; '.join(parts)}." if parts else None
+            depth = f"after {row['layer']} blocks, " if row["layer"] != 1 else ""
+            value = format_number(row["value"], missing="")
+            note = parsed_object(row["spec"]).get("note", "")
+            parts.append(f"{depth}{reading}{f' N* = {value},' if value else ''} {note}")
+    return f"Output and input are equally long: {'; '.join(parts)}." if parts else None
 
 
 def cosine_gain(line: Line) -> str | None:
-    """Whether the output is more anisotropic than the input whatever the bias."""
+    """Whether the output is more anisotropic than the input, whatever the bias."""
     rows = line.table[line.table["metric"].eq("least_cosine_gain") & line.table["value"].notna()]
     parts = []
     for _, row in rows.iterrows():
-        after = f" after {row['layer']} blocks" if row["layer"] != 1 else ""
-        parts.append(f"{show(float(row['value']))}{bounds(row)}{after}")
-    return f"The output's mean cosine minus the input's is, over all norms of the bias, at least {', and '.join(parts)}." if parts else None
+        depth = f" after {row['layer']} blocks" if row["layer"] != 1 else ""
+        parts.append(f"{format_number(float(row['value']))}{interval_of(row)}{depth}")
+    if not parts:
+        return None
+    return f"For every norm of the bias, the mean cosine of the output minus that of the input is at least {', and '.join(parts)}."
 
 
 def trained_norms(line: Line) -> str | None:
-    """The norms of a trained model that a fixed point is held against."""
+    """The norms of a trained model, to compare a fixed point with."""
     norms = line.table.loc[line.table["metric"].eq(TRAINED), "value"].dropna()
     if norms.empty:
         return None
-    between = f"{show(norms.min())} and {show(norms.max())}"
-    return f"Trained, the mean norms of its layers lie between {between}, with a median of {show(norms.median())}."
+    lowest, median, highest = map(format_number, (norms.min(), norms.median(), norms.max()))
+    return f"After training, the mean norms of its layers lie between {lowest} and {highest}, with a median of {median}."

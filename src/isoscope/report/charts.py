@@ -1,4 +1,4 @@
-"""Figures as the page embeds them: panels that take the width they are given."""
+"""Figures on the page: which ones, under which heading, and as panels that take the width they are given."""
 
 from __future__ import annotations
 
@@ -21,71 +21,95 @@ TOPICS = [
     "The untrained block",
     "Spectra, norms and tokens",
 ]
-"""The headings of the page in reading order; figures of another topic, or of none, follow."""
+"""The headings of the page in reading order; figures of another topic follow, and those without a topic come last, under `OTHERS`."""
+OTHERS = "More figures"
+MANY_PANELS = 9
+"""A figure with more panels than this shows the first few, and a menu to choose another."""
 
-FOLLOWS = "currentColor"
+TEXT_COLOUR = "currentColor"
 PAGE: dict[str, Any] = {
     "background": None,
     "font": "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', Arial, sans-serif",
     "view": {"stroke": None},
     "axis": {
-        "gridColor": FOLLOWS,
+        "gridColor": TEXT_COLOUR,
         "gridOpacity": 0.13,
-        "domainColor": FOLLOWS,
+        "domainColor": TEXT_COLOUR,
         "domainOpacity": 0.5,
-        "tickColor": FOLLOWS,
+        "tickColor": TEXT_COLOUR,
         "tickOpacity": 0.5,
     }
     | {
-        "labelColor": FOLLOWS,
-        "titleColor": FOLLOWS,
+        "labelColor": TEXT_COLOUR,
+        "titleColor": TEXT_COLOUR,
         "titleFontWeight": "normal",
         "labelOverlap": "greedy",
         "labelSeparation": 5,
         "labelOpacity": 0.85,
     },
-    "legend": {"labelColor": FOLLOWS, "titleColor": FOLLOWS, "titleFontWeight": "normal"},
-    "title": {"anchor": "start", "fontSize": 13, "color": FOLLOWS, "subtitleColor": FOLLOWS, "limit": 330, "offset": 8},
+    "legend": {"labelColor": TEXT_COLOUR, "titleColor": TEXT_COLOUR, "titleFontWeight": "normal"},
+    "title": {"anchor": "start", "fontSize": 13, "color": TEXT_COLOUR, "subtitleColor": TEXT_COLOUR, "limit": 330, "offset": 8},
     "autosize": {"type": "fit-x", "contains": "padding"},
 }
-"""Ink in the colour of the page's text, so that light, dark and print need one drawing."""
+"""Charts are drawn in the colour of the page's text, so that one drawing serves light, dark and print."""
 
-
-WHOLE = ("$schema", "config", "params", "datasets", "usermeta")
-"""What a specification says of the whole, not of a panel."""
+ABOUT_ALL_PANELS = ("$schema", "config", "params", "datasets", "usermeta")
+"""Keys of a specification that concern the whole chart, not one panel."""
 
 
 @dataclass(frozen=True)
-class Drawn:
+class Drawing:
     """A figure with its panels, each a Vega-Lite specification of its own."""
 
     figure: Figure
     panels: list[dict[str, Any]]
     legend: list[tuple[str, str, str]]
-    """The figure's own curves: name, tone and dash; empty where the page's legend of models is enough."""
+    """The figure's own curves: name, tone and dash; empty if the page's legend of models is enough."""
     steps: list[int]
-    """The steps that its parameter `step` can take; empty where it has none."""
+    """The values of its parameter `step`; empty if it has none."""
     failed: str = ""
-    """The exception of a figure that could not be drawn; it has no panels then."""
+    """The exception of a figure that could not be drawn; it then has no panels."""
 
 
-def drawn(table: pd.DataFrame, series: pd.DataFrame, failures: Failures, *, over_steps: bool = False) -> list[Drawn]:
+@dataclass(frozen=True)
+class PlacedFigure:
+    """A figure on the page."""
+
+    id: str
+    name: str
+    title: str
+    caption: str
+    panels: list[dict[str, Any]]
+    numbers: list[int]
+    """The positions of its panels in the page's list of charts."""
+    legend: list[tuple[str, str, str]]
+    steps: list[int]
+    """The steps of its slider; empty if it has no slider."""
+    choices: list[str]
+    """The titles of its panels, if there are so many that the reader chooses one."""
+    failed: str = ""
+    """The exception of a figure that could not be drawn."""
+    topic: str = ""
+
+
+def draw_all(table: pd.DataFrame, series: pd.DataFrame, failures: Failures, *, over_steps: bool = False) -> list[Drawing]:
     """The figures that these tables can fill, in reading order: those over the steps of a training, or all others.
 
-    A figure that raises is there with its exception.
+    A figure that raises is returned with its exception.
     """
     from altair.utils.schemapi import debug_mode
 
-    found = []
-    with debug_mode(False):  # Altair's own checks take seconds, and the tests have made them
+    drawings = []
+    # Altair would validate every chart, which takes seconds; the tests do that.
+    with debug_mode(False):
         for figure in sorted((figure for figure in figures if figure.over_steps is over_steps), key=_reading_order):
             part = f"the figure {figure.name}"
-            made = failures.attempt(part, partial(_draw, figure, table, series))
-            if made is not None:
-                found.append(made)
-            elif said := failures.said(part):
-                found.append(Drawn(figure, [], [], [], said))
-    return found
+            drawing = failures.attempt(part, partial(_draw, figure, table, series))
+            if drawing is not None:
+                drawings.append(drawing)
+            elif reason := failures.said(part):
+                drawings.append(Drawing(figure, [], [], [], reason))
+    return drawings
 
 
 def _reading_order(figure: Figure) -> tuple[int, str, int, str]:
@@ -93,60 +117,83 @@ def _reading_order(figure: Figure) -> tuple[int, str, int, str]:
     return place, figure.topic, figure.order, figure.name
 
 
-def _draw(figure: Figure, table: pd.DataFrame, series: pd.DataFrame) -> Drawn | None:
+def _draw(figure: Figure, table: pd.DataFrame, series: pd.DataFrame) -> Drawing | None:
     chart = figure.draw(table, series)
     if chart is None:
         return None
     spec = chart.to_dict(validate=False)
-    return Drawn(figure, panels(spec), legend_of(spec), spec.get("usermeta", {}).get("steps", []))
+    return Drawing(figure, split_panels(spec), find_legend(spec), spec.get("usermeta", {}).get("steps", []))
 
 
-def panels(spec: dict[str, Any]) -> list[dict[str, Any]]:
-    """A specification as panels that the page can lay out: those of a concatenation, each with the data it names; else itself."""
+def place(drawings: list[Drawing], start: int = 0, prefix: str = "") -> list[PlacedFigure]:
+    """Number the panels from `start` on, and give each figure an id that begins with `prefix`."""
+    placed = []
+    for drawing in drawings:
+        numbers = list(range(start, start + len(drawing.panels)))
+        texts = [panel["title"]["text"] if isinstance(panel.get("title"), dict) else panel.get("title") for panel in drawing.panels]
+        titles = [text for text in texts if isinstance(text, str)]
+        choices = titles if len(numbers) > MANY_PANELS and len(titles) == len(numbers) else []
+        figure, drawn = drawing.figure, (drawing.panels, numbers, drawing.legend, drawing.steps, choices, drawing.failed)
+        placed.append(PlacedFigure(prefix + figure.name, figure.name, figure.title, figure.caption, *drawn, figure.topic))
+        start += len(numbers)
+    return placed
+
+
+def group_by_topic(charts: list[PlacedFigure]) -> list[tuple[str, list[PlacedFigure]]]:
+    """The figures under their headings, in the order of the page, without empty headings."""
+    grouped: dict[str, list[PlacedFigure]] = {}
+    for chart in charts:
+        grouped.setdefault(chart.topic or OTHERS, []).append(chart)
+    return list(grouped.items())
+
+
+def split_panels(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    """The panels of a concatenation, each with the data that it names; any other chart is a single panel."""
     shared = {"params": spec.get("params", []), "config": PAGE}
     datasets: dict[str, Any] = spec.get("datasets", {})
-    parts = spec.get("concat") or [{key: value for key, value in spec.items() if key not in WHOLE}]
-    made = []
+    parts = spec.get("concat") or [{key: value for key, value in spec.items() if key not in ABOUT_ALL_PANELS}]
+    panels = []
     for part in parts:
-        own = without_line_legend(part)
-        if "layer" in own or "mark" in own:
-            own["width"] = "container"
-        named = names_of(own)
-        used = {name: rows for name, rows in datasets.items() if name in named}
-        made.append(own | shared | ({"datasets": used} if used else {}))
-    return made
+        panel = drop_line_legend(part)
+        if "layer" in panel or "mark" in panel:
+            panel["width"] = "container"
+        names = find_dataset_names(panel)
+        used = {name: rows for name, rows in datasets.items() if name in names}
+        panels.append(panel | shared | ({"datasets": used} if used else {}))
+    return panels
 
 
-def names_of(part: Any) -> set[str]:
+def find_dataset_names(part: Any) -> set[str]:
     """The datasets that a specification refers to, at any depth."""
     if isinstance(part, list):
-        return set().union(*map(names_of, part))
+        return set().union(*map(find_dataset_names, part))
     if not isinstance(part, dict):
         return set()
     data = part.get("data")
     own = {data["name"]} if isinstance(data, dict) and "name" in data else set()
-    return own.union(*(names_of(value) for key, value in part.items() if key != "data"))
+    return own.union(*(find_dataset_names(value) for key, value in part.items() if key != "data"))
 
 
-def legend_of(part: Any) -> list[tuple[str, str, str]]:
-    """The curves of a figure that has a legend of its own, found in the scales of its colours and dashes."""
+def find_legend(part: Any) -> list[tuple[str, str, str]]:
+    """The curves of a figure that has a legend of its own, read from the scales of its colours and dashes."""
     if isinstance(part, list):
-        return next((found for item in part if (found := legend_of(item))), [])
+        return next((legend for item in part if (legend := find_legend(item))), [])
     if not isinstance(part, dict):
         return []
     tone, dash = part.get("color"), part.get("strokeDash")
     if isinstance(tone, dict) and isinstance(dash, dict) and tone.get("field") == "curve":
         names, tones, dashes = tone["scale"]["domain"], tone["scale"]["range"], dash["scale"]["range"]
         return [(name, color, " ".join(map(str, steps))) for name, color, steps in zip(names, tones, dashes, strict=True)]
-    return next((found for key, value in part.items() if key != "datasets" and (found := legend_of(value))), [])
+    return next((legend for key, value in part.items() if key != "datasets" and (legend := find_legend(value))), [])
 
 
-def without_line_legend(part: Any) -> Any:
-    """A copy whose models' colours have no legend: the page shows one for all panels."""
+def drop_line_legend(part: Any) -> Any:
+    """A copy without the legend of the models' colours: the page shows one legend for all panels."""
     if isinstance(part, list):
-        return [without_line_legend(item) for item in part]
+        return [drop_line_legend(item) for item in part]
     if not isinstance(part, dict):
         return part
+    # "values" holds data, which may have any field names and is large.
     if part.get("field") in ("line", "curve") and "scale" in part:
         return part | {"legend": None}
-    return {key: value if key == "values" else without_line_legend(value) for key, value in part.items()}
+    return {key: value if key == "values" else drop_line_legend(value) for key, value in part.items()}

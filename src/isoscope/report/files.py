@@ -1,4 +1,4 @@
-"""Figures as files, for a paper: SVG, PDF and PNG, made without a browser and without a network."""
+"""Figures as SVG, PDF and PNG files for a paper, drawn without a browser or a network."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from isoscope.core.figure import Figure
 from isoscope.core.group import one_checkpoint
 from isoscope.core.memory import addresses_left
 from isoscope.core.printable import plain
+from isoscope.core.wording import format_list
 from isoscope.drawing.policies import POLICY_IS_CHOSEN
 from isoscope.figures import figures
 
 FORMATS = ("svg", "pdf", "png")
 ADDRESSES = 66 << 30
-"""Bytes that V8, which draws within vl-convert, reserves when it starts and mostly never takes; without them it ends the process."""
+"""Bytes of address space that V8, inside vl-convert, reserves when it starts. It aborts the process if it cannot have them."""
 
 PRINT: dict[str, Any] = {
     "background": "white",
@@ -33,7 +34,7 @@ PRINT: dict[str, Any] = {
     "legend": {"labelColor": "#333", "titleColor": "#333", "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal"},
     "title": {"anchor": "start", "fontSize": 13, "color": "#111", "limit": 420, "offset": 8, "subtitleColor": "#555"},
 }
-"""Ink on white paper. A typeface that vl-convert carries with it comes first, so a file looks the same wherever it is made."""
+"""Dark ink on white. The first typeface comes with vl-convert, so that a file looks the same wherever it is drawn."""
 
 
 def write_figures(
@@ -44,22 +45,22 @@ def write_figures(
     names: Iterable[str] | None = None,
     failures: Failures | None = None,
 ) -> list[Path]:
-    """Every figure that these tables can fill, or of them those that are named, as `folder/name.format`; answers what was written.
+    """Write every figure that these tables can fill, or those of `names`, as `folder/name.format`, and return the paths.
 
-    Of a training one checkpoint is drawn, but in the figures over its steps. A figure that raises does not stop the others; what it raised
-    is noted in `failures`, or without them raised at the end.
+    Figures over steps show a whole training, the others one checkpoint. A figure that raises does not stop the others: its exception goes
+    into `failures`, or is raised at the end if there are none.
     """
     formats = tuple(formats)
     unknown = [name for name in formats if name not in FORMATS]
     if unknown:
-        raise IsoscopeError(f"A figure can be written as {', '.join(FORMATS)}, not as {', '.join(unknown)}.")
+        raise IsoscopeError(f"A figure can be written as {format_list(FORMATS)}, not as {format_list(unknown)}.")
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     noted = Failures() if failures is None else failures
-    table, series = readable(table), readable(series)
-    now = one_checkpoint(table, series)
+    table, series = escape_names(table), escape_names(series)
+    shown = one_checkpoint(table, series)
     for figure in figures if names is None else [figures[name] for name in names]:
-        tables = (table, series) if figure.over_steps else now
+        tables = (table, series) if figure.over_steps else shown
         written += noted.attempt(f"the files of the figure {figure.name}", partial(_write_figure, figure, *tables, folder, formats)) or []
     if failures is None:
         noted.raise_all("the figures")
@@ -67,43 +68,44 @@ def write_figures(
 
 
 def _write_figure(figure: Figure, table: pd.DataFrame, series: pd.DataFrame, folder: Path, formats: tuple[str, ...]) -> list[Path]:
-    """One figure in every format; nothing where the tables cannot fill it."""
+    """Write one figure in every format; nothing if the tables cannot fill it."""
     chart = figure.draw(table, series)
     if chart is None:
         return []
-    spec = titled(chart.to_dict(), figure.title) | {"config": PRINT}
+    spec = add_title(chart.to_dict(), figure.title) | {"config": PRINT}
     paths = {name: folder / f"{figure.name}.{name}" for name in formats}
     for name, path in paths.items():
-        path.write_bytes(rendered(spec, name))
+        path.write_bytes(render_chart(spec, name))
     return list(paths.values())
 
 
-def titled(spec: dict[str, Any], title: str) -> dict[str, Any]:
-    """The chart with a title that says which tokens it shows: paper has no switch, and the choice moves every number."""
-    follows = POLICY_IS_CHOSEN in json.dumps(spec)
-    chosen = [f"tokens: {param['value']}" for param in spec.get("params", []) if param["name"] == "policy" and follows]
+def add_title(spec: dict[str, Any], title: str) -> dict[str, Any]:
+    """The chart with a title that names the token policy: paper has no switch for it, and it affects every number."""
+    has_switch = POLICY_IS_CHOSEN in json.dumps(spec)
+    tokens = [f"tokens: {param['value']}" for param in spec.get("params", []) if param["name"] == "policy" and has_switch]
     own = spec.get("title", title)
     text = title if "concat" in spec else own["text"] if isinstance(own, dict) else own
-    said = [own["subtitle"]] if isinstance(own, dict) and "concat" not in spec and "subtitle" in own else []
-    below = said + chosen
+    subtitle = [own["subtitle"]] if isinstance(own, dict) and "concat" not in spec and "subtitle" in own else []
+    below = subtitle + tokens
     return spec | {"title": {"text": text, "anchor": "start", "offset": 12} | ({"subtitle": below} if below else {})}
 
 
-def rendered(spec: dict[str, Any], name: str) -> bytes:
-    """One chart in one format; vl-convert may read neither files nor addresses."""
-    version, draw = vega_lite_version(), drawing()
+def render_chart(spec: dict[str, Any], name: str) -> bytes:
+    """One chart in one format. vl-convert may read neither files nor URLs."""
+    version, converter = vega_lite_version(), load_converter()
+    # A chart of a stranger's run could name a file or a URL as its data.
     closed: dict[str, Any] = {"vl_version": version, "allowed_base_urls": []}
     if name == "svg":
-        return str(draw.vegalite_to_svg(spec, **closed)).encode()
+        return str(converter.vegalite_to_svg(spec, **closed)).encode()
     if name == "pdf":
-        return bytes(draw.vegalite_to_pdf(spec, **closed))
-    return bytes(draw.vegalite_to_png(spec, scale=2, **closed))
+        return bytes(converter.vegalite_to_pdf(spec, **closed))
+    return bytes(converter.vegalite_to_png(spec, scale=2, **closed))
 
 
-def readable(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with names that an SVG may hold: of any other character vl-convert ends the process.
+def escape_names(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with names that an SVG may hold; vl-convert aborts the process on any other character.
 
-    >>> readable(pd.DataFrame({"model": ["a\\x1b[31m", "b"], "layer": [0, 1]}))["model"].tolist()
+    >>> escape_names(pd.DataFrame({"model": ["a\\x1b[31m", "b"], "layer": [0, 1]}))["model"].tolist()
     ['a\\\\x1b[31m', 'b']
     """
     for column in table.columns:
@@ -114,20 +116,20 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
 
 
 @lru_cache
-def drawing() -> Any:
-    """vl-convert, where it can be started: once it runs it needs no more."""
+def load_converter() -> Any:
+    """vl-convert, if there is enough address space to start it; once it runs it needs no more."""
     import vl_convert
 
     if (left := addresses_left()) < ADDRESSES:
         raise IsoscopeError(
-            f"Drawing reserves {ADDRESSES >> 30} GB of addresses, and {left >> 30} GB are left to this process; raise `ulimit -v`, or "
-            "take it away, for this command."
+            f"Drawing reserves {ADDRESSES >> 30} GB of address space, but this process has only {left >> 30} GB left; raise or remove "
+            "`ulimit -v` for this command."
         )
     return vl_convert
 
 
 def vega_lite_version() -> str:
-    """The newest Vega-Lite that vl-convert has and that is no newer than the one Altair writes for."""
+    """The newest Vega-Lite that vl-convert has, and that is not newer than the one of Altair."""
     import altair
     import vl_convert
 

@@ -1,22 +1,21 @@
-"""One model (and stack) of the table, and how its numbers are looked up and written."""
+"""One model (and stack) of the table, and how its rows are looked up."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import pandas as pd
 
 from isoscope.core.number import THIS_N
+from isoscope.core.wording import format_interval, format_site
 from isoscope.drawing.labels import label_lines, line_names
 from isoscope.drawing.policies import list_policies
 from isoscope.drawing.selection import select_layers
-from isoscope.report.chance import site_name
 
 
 @dataclass(frozen=True)
 class Line:
-    """The rows of one model and stack, as a figure draws them; static tables stand beside the layers."""
+    """The rows of one model and stack, which a figure draws as one line. Embedding tables belong to it too."""
 
     name: str
     table: pd.DataFrame
@@ -24,34 +23,34 @@ class Line:
 
     @property
     def policy(self) -> str:
-        """The token policy that is spoken of where none is named: `all`, where there is one."""
+        """The default token policy: `all`, if the table has it."""
         return list_policies(self.table)[0]
 
     @property
     def cosine(self) -> str:
-        """The metric by which anisotropy is judged: between items where it is known, else over all pairs."""
+        """The metric by which anisotropy is judged: the cosine between items if it is known, else over all pairs."""
         known = self.table.loc[self.table["value"].notna(), "metric"]
         return "between_cosine" if known.eq("between_cosine").any() else "mean_cosine"
 
     def rows(self, metric: str, policy: str | None = None) -> pd.DataFrame:
-        """The defined values of a metric by depth: of hidden and final states, or of what there is but heads."""
+        """The defined values of a metric by depth: of hidden and final states; of a line without layers, of every site but heads."""
         own = self.table[self.table["metric"].eq(metric) & self.table["policy"].eq(policy or self.policy) & self.table["value"].notna()]
-        layered = select_layers(own)
-        chosen = layered if len(select_layers(self.table)) else own[own["head"].isna()]
-        order = chosen["kind"].eq("final").astype(int)
-        return chosen.assign(order=order).sort_values(["layer", "order"], kind="stable").drop(columns="order")
+        rows = select_layers(own) if len(select_layers(self.table)) else own[own["head"].isna()]
+        # The final norm may share its layer number with the last block; it comes after it.
+        order = rows["kind"].eq("final").astype(int)
+        return rows.assign(order=order).sort_values(["layer", "order"], kind="stable").drop(columns="order")
 
     def peak(self, policy: str | None = None) -> pd.Series | None:
-        """The row with the greatest cosine, or None where none is defined."""
+        """The row with the greatest cosine, or None if no cosine is defined."""
         rows = self.rows(self.cosine, policy)
         return None if rows.empty else greatest(rows)
 
     def at(self, metric: str, site: pd.Series, policy: str | None = None) -> pd.Series | None:
-        """The row of a metric at the site of another row."""
+        """The row of a metric at the site of another row, or None."""
         rows = self.rows(metric, policy)
         same = rows["kind"].eq(site["kind"]) & (rows["layer"].isna() if pd.isna(site["layer"]) else rows["layer"].eq(site["layer"]))
-        found = rows[same.fillna(False).astype(bool)]
-        return None if found.empty else found.iloc[0]
+        matching = rows[same.fillna(False).astype(bool)]
+        return None if matching.empty else matching.iloc[0]
 
 
 def all_lines(table: pd.DataFrame, series: pd.DataFrame) -> list[Line]:
@@ -70,62 +69,15 @@ def least(rows: pd.DataFrame) -> pd.Series:
     return rows.iloc[int(rows["value"].to_numpy(float).argmin())]
 
 
-def place(row: pd.Series) -> str:
-    """Where a row stands, in words: "layer 3", "the state after the final norm", "the input embedding"."""
-    name = site_name(row["kind"], row["layer"])
-    if name.isdigit():
-        return f"layer {name}"
-    return "the state after the final norm" if name == "final norm" else f"the {name}"
+def site_of(row: pd.Series) -> str:
+    """The site of a row in words: "layer 3", "the state after the final norm", "the input embedding"."""
+    return format_site(row["kind"], row["layer"])
 
 
-def show(x: float) -> str:
-    """A number as a reader wants it: three digits that mean something.
-
-    >>> [show(x) for x in (0.61234, 0.0000213, 412.31, 12345.6, 3.0, float("nan"))]
-    ['0.612', '2.1e-05', '412', '12,346', '3.00', 'not defined']
-    """
-    if not math.isfinite(x):
-        return "not defined"
-    size = abs(x)
-    if size >= 1000:
-        return f"{x:,.0f}"
-    if size >= 100:
-        return f"{x:.0f}"
-    if size >= 10:
-        return f"{x:.1f}"
-    if size >= 1:
-        return f"{x:.2f}"
-    return f"{x:.3f}" if size >= 0.001 or x == 0 else f"{x:.1e}"
-
-
-def share(x: float) -> str:
-    """A part of a whole in percent.
-
-    >>> share(0.4567), share(0.0123), share(0.00004)
-    ('46 %', '1.2 %', '0.0040 %')
-    """
-    if not math.isfinite(x):
-        return "not defined"
-    percent = 100 * x
-    digits = 0 if abs(percent) >= 10 else 1 if abs(percent) >= 1 else 2 if abs(percent) >= 0.1 or percent == 0 else 4
-    return f"{percent:.{digits}f} %"
-
-
-def bounds(row: pd.Series) -> str:
-    """A row's interval in brackets, with n where the interval is about the value at this n; nothing where it has none."""
-    if pd.isna(row["low"]):
+def interval_of(row: pd.Series) -> str:
+    """The interval of a row in parentheses, with n if the metric depends on n; nothing if the row has no interval."""
+    interval = format_interval(float(row["low"]), float(row["high"]))
+    if not interval:
         return ""
     at = f" at n = {int(row['n']):,}" if str(row.get("interval_about")) == THIS_N and not pd.isna(row["n"]) else ""
-    return f" (95 % interval {span(row['low'], row['high'])}{at})"
-
-
-def span(low: float, high: float) -> str:
-    """Both ends of an interval, with as many digits as tell them apart.
-
-    >>> span(0.25, 0.31), span(0.36014, 0.36042)
-    ('0.250 to 0.310', '0.3601 to 0.3604')
-    """
-    if show(low) != show(high):
-        return f"{show(low)} to {show(high)}"
-    digits = next((k for k in range(4, 9) if f"{low:.{k}g}" != f"{high:.{k}g}"), 4)
-    return f"{low:.{digits}g} to {high:.{digits}g}"
+    return f" (95 % interval {interval}{at})"

@@ -1,4 +1,4 @@
-"""The first screen: a row a model, the few numbers that matter, and a small curve of each over the layers."""
+"""The table on the first screen: one row per model, with the few numbers that matter and a small curve of each over the layers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from isoscope.core.number import THIS_N, same_n
-from isoscope.report.line import Line, place, share, show, span
+from isoscope.core.wording import format_interval, format_number, format_share
+from isoscope.report.line import Line, site_of
 
 WIDTH, HEIGHT, EDGE = 96, 26, 3
 """The size of a small curve in pixels, and the room around it."""
@@ -15,16 +16,16 @@ WIDTH, HEIGHT, EDGE = 96, 26, 3
 
 @dataclass(frozen=True)
 class Spark:
-    """A small curve: its points as SVG wants them, the dot on it, and what it shows in words."""
+    """A small curve: its points in the syntax of SVG, the dot on it, and a description."""
 
     points: str
     dot: tuple[float, float] | None
-    said: str
+    description: str
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One number of one model, what stands below it, and its curve over the layers."""
+    """One number of one model, the site and interval below it, and its curve over the layers."""
 
     text: str = ""
     below: str = ""
@@ -33,7 +34,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One model: what it is, and a cell a column."""
+    """One model: its size, and one cell per column."""
 
     name: str
     about: str
@@ -42,15 +43,15 @@ class Row:
 
 @dataclass(frozen=True)
 class Column:
-    """A number of the overview: its heading, what is said below it, and which of the layers it is taken from."""
+    """A number of the overview: its heading, a hint below the heading, and the layer that it is taken from."""
 
     title: str
     hint: str
     metric: str
     least: bool = False
-    """Whether the layer with the least is the one that is spoken of, not that with the greatest."""
+    """Whether to show the layer with the least value instead of the greatest."""
     heads: bool = False
-    """Whether it is a number of heads, of which the mean over all is spoken of."""
+    """Whether heads have this number; the overview shows their mean."""
     part_of_d: bool = False
 
 
@@ -66,23 +67,24 @@ COLUMNS = (
 
 
 def overview(lines: list[Line]) -> tuple[list[Column], list[Row]]:
-    """A row a model that has a cosine, and the columns that any of them fills.
+    """One row per model that has a cosine, and the columns that any of them fills.
 
-    Curves of one column have one scale; not so where the number depends on n and models have different n, which its heading says.
+    The curves of a column share one scale, unless the number depends on n and the models differ in n; the heading then says so.
     """
     peaks = {line.name: peak for line in lines if (peak := line.peak()) is not None}
-    shown = [line for line in lines if line.name in peaks]
+    judged = [line for line in lines if line.name in peaks]
     filled: list[tuple[Column, list[Cell]]] = []
-    for given in COLUMNS:
-        column = given
-        curves = [values(line, column) for line in shown]
+    for column in COLUMNS:
+        curves = [values(line, column) for line in judged]
         known = [frame for frame in curves if len(frame)]
         if known:
-            scales = [known] * len(curves)
             if n_differs(known):
-                column, scales = replace(column, hint=f"{column.hint}; n differs: do not compare rows"), [[frame] for frame in curves]
-            filled.append((column, [cell(column, *pair) for pair in zip(curves, scales, strict=True)]))
-    rows = [Row(line.name, about(line, peaks[line.name]), tuple(cells[i] for _, cells in filled)) for i, line in enumerate(shown)]
+                heading = replace(column, hint=f"{column.hint}; n differs, do not compare rows")
+                scales = [[frame] for frame in curves]
+            else:
+                heading, scales = column, [known] * len(curves)
+            filled.append((heading, [cell(column, *pair) for pair in zip(curves, scales, strict=True)]))
+    rows = [Row(line.name, size_of(line, peaks[line.name]), tuple(cells[i] for _, cells in filled)) for i, line in enumerate(judged)]
     return [column for column, _ in filled], rows
 
 
@@ -94,51 +96,50 @@ def n_differs(frames: list[pd.DataFrame]) -> bool:
     return bool(sizes) and not same_n(min(sizes), max(sizes))
 
 
-def about(line: Line, peak: pd.Series) -> str:
-    """How deep and how wide a model is, and how many vectors were read.
-
-    Of a matrix, which has no layers, only the latter two.
-    """
+def size_of(line: Line, peak: pd.Series) -> str:
+    """The depth and width of a model and the number of vectors; a matrix has no depth."""
     depth = line.table.loc[line.table["kind"].eq("hidden"), "layer"].nunique()
     layers = [f"{depth} layers"] if depth else []
     return ", ".join([*layers, f"d = {peak['d']:,}", f"n = {peak['n']:,}"])
 
 
 def values(line: Line, column: Column) -> pd.DataFrame:
-    """The rows of a column by depth, with what is `shown` of each; of heads their mean by layer."""
+    """The rows of a column by depth, with the number that is drawn as `drawn`; for heads, their mean per layer."""
     metric = line.cosine if column.metric == "cosine" else column.metric
     if column.heads:
         own = line.table[line.table["kind"].eq("attention") & line.table["metric"].eq(metric) & line.table["policy"].eq(line.policy)]
         means = own[own["head"].notna()].groupby("layer")["value"].mean().dropna()
-        return pd.DataFrame({"layer": means.index, "value": means.to_numpy(), "kind": "attention", "shown": means.to_numpy()})
+        return pd.DataFrame({"layer": means.index, "value": means.to_numpy(), "kind": "attention", "drawn": means.to_numpy()})
     rows = line.rows(metric).reset_index(drop=True)
-    return rows.assign(shown=rows["value"] / rows["d"].astype(float) if column.part_of_d else rows["value"])
+    return rows.assign(drawn=rows["value"] / rows["d"].astype(float) if column.part_of_d else rows["value"])
 
 
 def cell(column: Column, frame: pd.DataFrame, among: list[pd.DataFrame]) -> Cell:
-    """A number, its place and interval, and its curve on the scale of those `among` it; empty where the model has none."""
+    """A number with its site and interval, and its curve on the scale of the frames `among`; empty if the model has no such number."""
     if frame.empty:
         return Cell()
-    top = max(float(other["shown"].max()) for other in among)
-    bottom = min(0.0, *(float(other["shown"].min()) for other in among))
+    top = max(float(other["drawn"].max()) for other in among)
+    # Curves start at 0 or below, so that heights compare; a scale from the least value would exaggerate small changes.
+    bottom = min(0.0, *(float(other["drawn"].min()) for other in among))
     if column.heads:
-        return Cell(show(float(frame["value"].mean())), "", spark(frame, None, bottom, top, column.title))
-    numbers = frame["shown"].to_numpy(float)
+        return Cell(format_number(float(frame["value"].mean())), "", spark(frame, None, bottom, top, column.title))
+    numbers = frame["drawn"].to_numpy(float)
     at = int(numbers.argmin() if column.least else numbers.argmax())
-    row, drawn = frame.iloc[at], spark(frame, at, bottom, top, column.title)
+    row, curve = frame.iloc[at], spark(frame, at, bottom, top, column.title)
     if column.part_of_d:
-        return Cell(share(float(row["shown"])), f"{place(row)}: {show(float(row['value']))}", drawn)
-    interval = "" if pd.isna(row["low"]) else f": {span(row['low'], row['high'])}"
-    return Cell(show(float(row["value"])), f"{place(row)}{interval}", drawn)
+        return Cell(format_share(float(row["drawn"])), f"{site_of(row)}: {format_number(float(row['value']))}", curve)
+    below = ": ".join(filter(None, [site_of(row), format_interval(row["low"], row["high"])]))
+    return Cell(format_number(float(row["value"])), below, curve)
 
 
 def spark(frame: pd.DataFrame, at: int | None, bottom: float, top: float, name: str) -> Spark | None:
-    """The curve of a frame's rows, from left to right as they come; one point alone makes none."""
-    numbers = [float(x) for x in frame["shown"]]
+    """The curve of a frame's rows, from left to right; None for a single point."""
+    numbers = [float(x) for x in frame["drawn"]]
     if len(numbers) < 2:
         return None
     across = (WIDTH - 2 * EDGE) / (len(numbers) - 1)
+    # A column of zeros has no range; any scale draws it as a flat line.
     up = (HEIGHT - 2 * EDGE) / ((top - bottom) or 1.0)
     places = [(round(EDGE + i * across, 1), round(HEIGHT - EDGE - (x - bottom) * up, 1)) for i, x in enumerate(numbers)]
-    said = f"{name} over {len(numbers)} layers, from {show(min(numbers))} to {show(max(numbers))}"
-    return Spark(" ".join(f"{x},{y}" for x, y in places), None if at is None else places[at], said)
+    description = f"{name} over {len(numbers)} layers, from {format_number(min(numbers))} to {format_number(max(numbers))}"
+    return Spark(" ".join(f"{x},{y}" for x, y in places), None if at is None else places[at], description)

@@ -1,4 +1,4 @@
-"""The page: everything a run says, in one HTML file that opens from disk and loads nothing."""
+"""The page: a run in one HTML file, which opens from disk and loads nothing."""
 
 from __future__ import annotations
 
@@ -15,28 +15,27 @@ from isoscope.core.failures import Failures
 from isoscope.core.group import checkpoints, one_checkpoint, suites
 from isoscope.core.study import Section, Tables, studies
 from isoscope.core.version import __version__
+from isoscope.core.wording import format_count, format_list
 from isoscope.drawing.colours import PALETTE
 from isoscope.drawing.policies import list_policies
-from isoscope.report.bundle import asset, packed, rendered, vega
-from isoscope.report.chance import listed
-from isoscope.report.charts import drawn
-from isoscope.report.cited import cited, papers_on_page, tally_of, too_few
-from isoscope.report.claims import verdicts
-from isoscope.report.contents import Placed, by_topic, placed
+from isoscope.report.bundle import pack, read_asset, render_template, vega_script
+from isoscope.report.charts import PlacedFigure, draw_all, group_by_topic, place
+from isoscope.report.claims import verdict_rows
 from isoscope.report.diagnosis import DIAGNOSIS, diagnosis
 from isoscope.report.line import Line, all_lines
+from isoscope.report.methods import meanings, specification
 from isoscope.report.overview import HEIGHT, WIDTH, overview
-from isoscope.report.provenance import meanings, specification
-from isoscope.report.summary import summary
+from isoscope.report.paper_sections import explain_undecided, figure_citations, paper_sections, tally_model
+from isoscope.report.summary import summarise
 
 Manifests = list[dict[str, Any]]
 TRAININGS, OVERVIEW = "the sections on trainings", "the table of models"
-"""What failures in them are noted under."""
+"""The names under which failures of these parts are noted."""
 
 POINT = "%.9g"
-"""How a point of a curve is carried: nine digits give back every float32, and all seventeen would be a fourth of the page.
+"""The format of a point of a curve: nine digits give back every float32, and all seventeen would be a quarter of the page.
 
-The table keeps all digits; rows that resemble each other lie side by side there, which packs them to three quarters.
+The table keeps all digits.
 """
 
 
@@ -49,20 +48,20 @@ def write_report(
     title: str | None = None,
     failures: Failures | None = None,
 ) -> Path:
-    """Write the page of these tables to `out` and answer where it is.
+    """Write the page of these tables to `out` and return its path.
 
-    A figure, claim or section that raises leaves a box on the page; what it raised is noted in `failures`, or without them raised when the
-    page is written.
+    A figure, claim or section that raises leaves a box on the page. Its exception goes into `failures`; without `failures` it is raised
+    after the page is written.
     """
     noted = Failures() if failures is None else failures
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(page(table, series, manifests, title=title, failures=noted), encoding="utf-8")
+    out.write_text(render_page(table, series, manifests, title=title, failures=noted), encoding="utf-8")
     if failures is None:
         noted.raise_all(f"the page {out}")
     return out
 
 
-def page(
+def render_page(
     table: pd.DataFrame,
     series: pd.DataFrame,
     manifests: Manifests,
@@ -71,35 +70,39 @@ def page(
     state: str = "",
     failures: Failures | None = None,
 ) -> str:
-    """The page as text. All that comes from models and files goes through autoescape or `packed`.
+    """The page as text. Text from models and files passes through autoescape or `pack`.
 
-    `state`: what a server calls the state of the run; a page that has one asks whether there is a newer one. `failures`: where parts that
-    raise are noted; without them there is no page of which a part failed.
+    `state` is the server's name for the state of the run; a page with a state polls for a newer one. `failures` collects the exceptions of
+    parts that raise; without it, one failed part means that there is no page.
     """
     if failures is None:
-        text = page(table, series, manifests, title=title, state=state, failures=(noted := Failures()))
+        text = render_page(table, series, manifests, title=title, state=state, failures=(noted := Failures()))
         noted.raise_all("the page")
         return text
     from markupsafe import Markup
 
-    now = one_checkpoint(table, series)
-    lines, charts = all_lines(*now), placed(drawn(*now, failures))
-    courses = failures.attempt(TRAININGS, lambda: study_sections(table, series, failures)) or []
-    sections = followed(courses, sum(len(chart.numbers) for chart in charts))
-    every = [*charts, *(chart for _, own in sections for chart in own)]
-    kept_table, kept_series = rows_on_page(table, series)
+    # One checkpoint of each training stands for it on the page; only the sections on trainings show all of them.
+    shown_table, shown_series = one_checkpoint(table, series)
+    lines = all_lines(shown_table, shown_series)
+    charts = place(draw_all(shown_table, shown_series, failures))
+    sections = number_on(
+        failures.attempt(TRAININGS, lambda: study_sections(table, series, failures)) or [], sum(len(chart.numbers) for chart in charts)
+    )
+    every_chart = [*charts, *(chart for _, own in sections for chart in own)]
+
     columns, rows = failures.attempt(OVERVIEW, lambda: overview(lines)) or ([], [])
-    judged = verdicts(table, series, failures=failures)
+    verdicts = verdict_rows(table, series, failures=failures)
     signs = diagnosis(table, failures)
-    summaries = [(line.name, line.policy, *summarised(line, lines, failures)) for line in lines]
-    tallies = {line.name: found for line in lines if (found := tally_of(str(line.table["model"].iloc[0]), judged))}
-    return rendered(
+    summaries = [(line.name, line.policy, *try_to_summarise(line, lines, failures)) for line in lines]
+    tallies = {line.name: tally for line in lines if (tally := tally_model(str(line.table["model"].iloc[0]), verdicts))}
+    embedded_table, embedded_series = rows_on_page(table, series)
+    return render_template(
         "page.html.jinja",
         title=title or "The geometry of representations",
         when=dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=__version__,
         state=state,
-        measured=measured(table, lines),
+        measured=describe_table(table, lines),
         policies=list_policies(table),
         columns=columns,
         rows=rows,
@@ -107,43 +110,44 @@ def page(
         summaries=summaries,
         failed={"trainings": failures.said(TRAININGS), "overview": failures.said(OVERVIEW), "diagnosis": failures.said(DIAGNOSIS)},
         legend=[(line.name, PALETTE[i % len(PALETTE)]) for i, line in enumerate(lines) if not all(chart.legend for chart in charts)],
-        topics=by_topic(charts),
+        topics=group_by_topic(charts),
         trainings=sections,
-        cited=cited(),
-        papers=papers_on_page(every, judged),
+        citations=figure_citations(),
+        papers=paper_sections(every_chart, verdicts),
         tallies=tallies,
-        too_few=too_few(judged, tallies),
+        undecided=explain_undecided(verdicts, tallies),
         signs=signs,
         specifications=[(line.name, specification(line)) for line in lines],
         meanings=meanings(table, series),
         manifests=[json.dumps(manifest, indent=1, ensure_ascii=False, default=str) for manifest in manifests],
-        counts={"table": len(kept_table), "series": len(kept_series)},
-        left_out=len(table) - len(kept_table) + len(series) - len(kept_series),
-        css=Markup(asset("page.css")),
-        script=Markup(asset("page.js")),
+        counts={"table": len(embedded_table), "series": len(embedded_series)},
+        left_out=len(table) - len(embedded_table) + len(series) - len(embedded_series),
+        css=Markup(read_asset("page.css")),
+        script=Markup(read_asset("page.js")),
         payload={
-            "charts": packed(strict_json([panel for chart in every for panel in chart.panels], separators=(",", ":"))),
-            "table": packed(kept_table.sort_values(["model", "metric"], kind="stable").to_csv(index=False)),
-            "series": packed(kept_series.to_csv(index=False, float_format=POINT)),
-            "vega": vega(),
+            "charts": pack(strict_json([panel for chart in every_chart for panel in chart.panels], separators=(",", ":"))),
+            # Sorted, rows that resemble each other lie side by side, which packs them to three quarters of the size.
+            "table": pack(embedded_table.sort_values(["model", "metric"], kind="stable").to_csv(index=False)),
+            "series": pack(embedded_series.to_csv(index=False, float_format=POINT)),
+            "vega": vega_script(),
         },
     )
 
 
-def summarised(line: Line, lines: list[Line], failures: Failures) -> tuple[dict[str, str], str]:
-    """The sentences on a model by topic, and the exception where they could not be written."""
+def try_to_summarise(line: Line, lines: list[Line], failures: Failures) -> tuple[dict[str, str], str]:
+    """The sentences about a model by topic, and the exception if they could not be written."""
     part = f"the summary of {line.name}"
-    return failures.attempt(part, partial(summary, line, lines)) or {}, failures.said(part)
+    return failures.attempt(part, partial(summarise, line, lines)) or {}, failures.said(part)
 
 
-def followed(sections: list[Section], start: int) -> list[tuple[Section, list[Placed]]]:
-    """Each suite with its figures, numbered on from the page's others."""
-    found = []
+def number_on(sections: list[Section], start: int) -> list[tuple[Section, list[PlacedFigure]]]:
+    """Each suite with its figures, whose panels are numbered from `start` on."""
+    numbered = []
     for i, section in enumerate(sections, 1):
-        own = placed(section.charts, start, within=f"training-{i}-")
-        found.append((section, own))
-        start += sum(len(chart.numbers) for chart in own)
-    return found
+        charts = place(section.charts, start, prefix=f"training-{i}-")
+        numbered.append((section, charts))
+        start += sum(len(chart.numbers) for chart in charts)
+    return numbered
 
 
 def study_sections(table: pd.DataFrame, series: pd.DataFrame, failures: Failures) -> list[Section]:
@@ -152,33 +156,25 @@ def study_sections(table: pd.DataFrame, series: pd.DataFrame, failures: Failures
 
 
 def rows_on_page(table: pd.DataFrame, series: pd.DataFrame) -> Tables:
-    """The rows and points that the page carries; studies may leave out some."""
+    """The rows and points that the page embeds; studies may leave out some."""
     for study in studies:
         if study.select_rows is not None:
             table, series = study.select_rows(table, series)
     return table, series
 
 
-def measured(table: pd.DataFrame, lines: list[Line]) -> str:
-    """What the table holds, in a sentence."""
+def describe_table(table: pd.DataFrame, lines: list[Line]) -> str:
+    """The contents of the table in a sentence."""
     if table.empty:
         return "The table is empty: nothing was measured."
     shown = one_checkpoint(table, table.iloc[:0])[0]
-    whole_stacks = shown["kind"].eq("hidden") & shown["layer"].isna()
-    sites = len(shown.loc[~whole_stacks, ["model", "revision", "step", "seed", "stack", "kind", "layer", "head"]].drop_duplicates())
+    about_a_stack = shown["kind"].eq("hidden") & shown["layer"].isna()
+    sites = len(shown.loc[~about_a_stack, ["model", "revision", "step", "seed", "stack", "kind", "layer", "head"]].drop_duplicates())
     data = {value for line in lines if (value := specification(line).get("data"))}
     models, metrics = table["model"].nunique(), table["metric"].nunique()
     trained = checkpoints(table[table["model"].isin(suites(table))])
-    of = f" ({counted(len(trained), 'checkpoint')})" if len(trained) else ""
-    on = f" on {listed(sorted(data))}" if data else ""
-    tokens = listed(list_policies(table)) if list_policies(table) else "not recorded"
-    return f"{counted(models, 'model')}{of}{on}: {counted(metrics, 'metric')} at {counted(sites, 'site')}; tokens: {tokens}."
-
-
-def counted(number: int, word: str) -> str:
-    """A number and its word.
-
-    >>> counted(1, "model"), counted(3, "site")
-    ('1 model', '3 sites')
-    """
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
+    of_trainings = f" ({format_count(len(trained), 'checkpoint')})" if len(trained) else ""
+    on_data = f" on {format_list(sorted(data))}" if data else ""
+    tokens = format_list(list_policies(table)) if list_policies(table) else "not recorded"
+    measured = f"{format_count(metrics, 'metric')} at {format_count(sites, 'site')}"
+    return f"{format_count(models, 'model')}{of_trainings}{on_data}: {measured}; tokens: {tokens}."

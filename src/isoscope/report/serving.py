@@ -1,4 +1,4 @@
-"""The page behind the standard library's server: on this machine only, for whoever has its address, built anew when the run has grown."""
+"""A local web server for the page. It needs a token, and rebuilds the page whenever the run has grown."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from typing import Any
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.failures import described
-from isoscope.report.bundle import rendered
+from isoscope.report.bundle import render_template
 from isoscope.store.run import Run
 
 ADDRESS = "127.0.0.1"
 NAMES = ("localhost", "127.0.0.1", "[::1]")
-"""What a browser may call this machine; a page elsewhere that points its own name here is refused."""
+"""The names of this machine. Requests under any other name are refused: another site could point its own name here."""
 LIMIT = 60.0
-"""Seconds that a connection may last: a request is a few lines, and a page of some megabytes comes over a slow tunnel in time."""
-MOST = 32
-"""Connections at one time; a browser has up to six."""
+"""Seconds that a connection may last: enough for a page of some megabytes over a slow tunnel."""
+MOST_CONNECTIONS = 32
+"""Connections at one time; a browser opens up to six."""
 PAUSE = 2.0
 """Seconds between two looks at the run."""
 TRIES = 3
-"""How often a state is built that fails: a cell that is replaced just then is there at the next look, a damaged one never is."""
+"""Attempts to build a state: a cell that is just being replaced is there the next time, a damaged one never is."""
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
@@ -45,27 +45,27 @@ HEADERS = {
 BUSY = "\r\n".join(
     ["HTTP/1.0 503 Service Unavailable", *(f"{name}: {value}" for name, value in HEADERS.items()), "Content-Length: 0", "", ""]
 ).encode("ascii")
-"""The answer where there are too many connections."""
-NO_TOKEN = "This page needs its token. Open the whole address that isoscope serve printed when it started, http://…/?token=… included.\n"
+"""The answer to one connection too many."""
+NO_TOKEN = "This page needs its token. Open the full address that isoscope serve printed when it started, http://…/?token=….\n"
 
 
 def state_of(runs: Iterable[str]) -> str:
-    """A name for what runs hold by now: it changes with every cell that is finished or replaced."""
-    known = []
+    """A name for the present contents of runs; it changes with every cell that is finished or replaced."""
+    contents = []
     for run in runs:
         cells = Run(run).manifest_stamps()
         if not cells:
             raise IsoscopeError(f"{run} holds no finished cell yet.")
-        known += [f"{run} {cells}"]
-    return hashlib.sha256("\n".join(known).encode()).hexdigest()[:16]
+        contents += [f"{run} {cells}"]
+    return hashlib.sha256("\n".join(contents).encode()).hexdigest()[:16]
 
 
 @dataclass
 class Follower:
     """The page of a run that may still be written: `look` names its state, `build` makes the page of that state.
 
-    What goes wrong while a cell is being written is said on a waiting page, or, once there is a page, passed over until the next look.
-    A bug of ours takes the place of the page, with its exception.
+    An error while a cell is being written shows on a waiting page; once there is a page, it stays until the next look. A bug of ours
+    replaces the page with its exception.
     """
 
     look: Callable[[], str]
@@ -74,29 +74,31 @@ class Follower:
     why: str = "The page is being built."
     text: str | None = None
     failed: bool = False
-    """Whether there is no page because of a bug of ours."""
+    """Whether a bug of ours replaces the page."""
     tried: list[str] = field(default_factory=list, repr=False)
 
     def refresh(self) -> None:
-        """Look at the run, and build the page if it has changed; a state that fails again and again is left."""
+        """Look at the run, and build the page if it has changed; give up on a state after `TRIES` attempts."""
         state = self.state
         try:
             state = self.look()
             if state == self.state or self.tried.count(state) == TRIES:
                 return
-            self.tried = [*(one for one in self.tried if one == state), state]
+            self.tried = [*(earlier for earlier in self.tried if earlier == state), state]
             self.text = self.build(state)
             self.state, self.failed = state, False
-        except (IsoscopeError, OSError) as error:  # of a run that is being written just now
+        except (IsoscopeError, OSError) as error:  # the run is being written at this moment
             self.why = str(error) or type(error).__name__
-        except Exception as error:  # a bug of ours, which the page and the terminal show; the server outlives it
+        except Exception as error:  # a bug of ours: the page and the terminal show it, and the server keeps running
             traceback.print_exc()
             self.state, self.text, self.failed = state, None, True
             self.why = f"{described(error)}. The traceback is on the standard error stream of the command."
 
     def page(self) -> str:
-        """The last page that could be built, or one that waits for it."""
-        return self.text if self.text is not None else rendered("waiting.html.jinja", why=self.why, state=self.state, failed=self.failed)
+        """The last page that could be built, or a page that waits for it."""
+        if self.text is not None:
+            return self.text
+        return render_template("waiting.html.jinja", why=self.why, state=self.state, failed=self.failed)
 
     def follow(self, stopped: threading.Event) -> None:
         """Refresh until stopped."""
@@ -106,24 +108,24 @@ class Follower:
 
 
 class Server(ThreadingHTTPServer):
-    """Serves one page at `/` and its state at `/state`, to this machine alone and to whoever knows the token.
+    """Serves one page at `/` and its state at `/state`, only to this machine and only with the token.
 
-    Every account of a machine can reach its ports; the token keeps the page to the one who started the server and saw its address.
+    Every account of a machine can reach its ports. The token keeps the page to the user who started the server.
     """
 
     daemon_threads = True
 
-    def __init__(self, follower: Follower, port: int, *, limit: float = LIMIT, most: int = MOST) -> None:
+    def __init__(self, follower: Follower, port: int, *, limit: float = LIMIT, most: int = MOST_CONNECTIONS) -> None:
         self.follower, self.limit, self.token = follower, limit, secrets.token_urlsafe(24)
         self._interrupted, self._free = threading.Event(), threading.BoundedSemaphore(most)
         super().__init__((ADDRESS, port), Handler)
-        # Before anyone knows the address; also where a shell has its background jobs ignore the signal.
+        # A shell makes its background jobs ignore SIGINT, so the handler is set in any case, before anyone knows the address.
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, lambda *_: self._interrupted.set())
 
     @property
     def address(self) -> str:
-        """Where the page is, with the token that opens it."""
+        """The URL of the page, with its token."""
         return f"http://{ADDRESS}:{self.server_port}/?token={self.token}"
 
     def run(self) -> None:
@@ -137,16 +139,16 @@ class Server(ThreadingHTTPServer):
             self.server_close()
 
     def service_actions(self) -> None:
-        """Between two requests: end where that was asked for."""
+        """Stop between two requests after an interrupt."""
         super().service_actions()
         if self._interrupted.is_set():
             raise KeyboardInterrupt
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread of its own, if there are not too many connections already."""
+        """Answer in a new thread, unless there are too many connections already."""
         if not self._free.acquire(blocking=False):
             with contextlib.suppress(OSError):
-                request.setblocking(False)  # the answer fits into the socket's buffer, and nobody can hold up the server
+                request.setblocking(False)  # the answer fits into the socket's buffer, so that no client can block the server
                 request.sendall(BUSY)
             self.shutdown_request(request)
             return
@@ -157,8 +159,9 @@ class Server(ThreadingHTTPServer):
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Cut the connection when its time is over, however slowly the client sends or reads."""
-        timer = threading.Timer(self.limit, cut, [request])
+        """Close the connection after `limit` seconds, however slowly the client sends or reads."""
+        # A socket timeout starts anew with every byte, so that a slow client could hold a thread for ever; a timer does not.
+        timer = threading.Timer(self.limit, shut_down, [request])
         timer.daemon = True
         timer.start()
         try:
@@ -168,33 +171,33 @@ class Server(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that is gone is no error; anything else is a bug of ours, and its traceback is shown."""
+        """Ignore clients that are gone; print the traceback of anything else, which is a bug of ours."""
         if not isinstance(sys.exception(), OSError):
             traceback.print_exc()
 
 
-def cut(connection: socket.socket) -> None:
-    """End a connection that another thread is waiting for; that thread closes it."""
+def shut_down(connection: socket.socket) -> None:
+    """Shut down a connection that another thread waits for; that thread closes it."""
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
 
 
 class Handler(BaseHTTPRequestHandler):
-    """GET and HEAD of two paths; nothing on disk is ever looked up by what a request says."""
+    """GET and HEAD of two paths. No request can name a file on disk."""
 
     server: Server
     server_version, sys_version = "isoscope", ""
 
     def do_GET(self) -> None:
-        """Answer with the page or its state."""
+        """Send the page or its state."""
         self.answer()
 
     def do_HEAD(self) -> None:
-        """The same without a body."""
+        """Send the headers alone."""
         self.answer()
 
     def answer(self) -> None:
-        """Send what was asked for, or why not; a bug of ours is said, too."""
+        """Send the page, its state or a refusal; after a bug of ours, an error."""
         try:
             answer = self.page_or_refusal()
         except Exception:
@@ -204,11 +207,12 @@ class Handler(BaseHTTPRequestHandler):
         self.send(*answer)
 
     def page_or_refusal(self) -> tuple[HTTPStatus, str, str]:
-        """Refuse foreign names, requests without the token and other paths."""
+        """The page or its state; a refusal for foreign names, other paths and requests without the token."""
         follower = self.server.follower
         path, _, query = self.path.partition("?")
         if not is_local(self.headers.get_all("Host", [])):
             return HTTPStatus.MISDIRECTED_REQUEST, "text/plain", "This page is only for this machine; open it as localhost.\n"
+        # Comparing byte by byte until the first difference would tell, by its time, how much of a token is right.
         if not hmac.compare_digest(query.encode("utf-8", "backslashreplace"), f"token={self.server.token}".encode()):
             return HTTPStatus.FORBIDDEN, "text/plain", NO_TOKEN
         if path == "/":
@@ -218,10 +222,10 @@ class Handler(BaseHTTPRequestHandler):
         return HTTPStatus.NOT_FOUND, "text/plain", "There is only the page.\n"
 
     def send(self, status: HTTPStatus, kind: str, text: str) -> None:
-        """A whole answer."""
+        """Send a complete answer."""
         body = text.encode()
         if not self.request_version.startswith("HTTP/1"):
-            self.request_version = "HTTP/1.0"  # the base class sends no headers to HTTP/0.9, nor where a request line makes no sense
+            self.request_version = "HTTP/1.0"  # the base class sends no headers to HTTP/0.9, nor after a malformed request line
         self.send_response(status)
         for name, value in (HEADERS | {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body))}).items():
             self.send_header(name, value)
@@ -230,17 +234,17 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """The answer to a request that makes no sense, with the same headers as all others and without its words."""
+        """Answer a malformed request with the usual headers, without quoting it."""
         self.close_connection = True
         status = HTTPStatus(code)
         self.send(status, "text/plain", f"{status.phrase}.\n")
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is logged."""
+        """Log nothing."""
 
 
 def is_local(hosts: list[str]) -> bool:
-    """Whether a request names this machine, once, with a port or without.
+    """Whether a request names this machine, exactly once, with or without a port.
 
     >>> is_local(["localhost:8000"]), is_local(["[::1]"]), is_local(["evil.example"]), is_local([]), is_local(["localhost:8000.evil"])
     (True, True, False, False, False)

@@ -137,7 +137,11 @@ class Cloud:
         """The eigenvalues; an error that says what to do where second moments were not kept."""
         found = self._centred_spectrum if centred else self._uncentred_spectrum
         if found is None:
-            why = "needs at least two points" if self.n < 2 else "needs second moments; above d = 2048 ask for them with --gram LAYERS"
+            why = (
+                "needs at least two points"
+                if self.n < 2
+                else "needs second moments; above d = 2048 ask for them with --second-moments LAYERS"
+            )
             raise IsoscopeError(f"A spectrum {why}.")
         return found
 

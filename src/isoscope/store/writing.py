@@ -34,7 +34,7 @@ class FullDiskError(IsoscopeError):
     def __init__(self, folder: Path) -> None:
         super().__init__(
             f"The disk that holds {folder} is full; finished cells are kept: "
-            "free some space (or keep less with --keep rows) and run the same command again."
+            "free some space (or keep less with --store rows) and run the same command again."
         )
 
 

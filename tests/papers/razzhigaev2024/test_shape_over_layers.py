@@ -11,7 +11,7 @@ def test_a_bell_must_be_seen_without_sinks() -> None:
     claim = all_claims["decoders_are_bell_shaped"]
     verdict = claim.decide(*tables(profile_tables(THREE, "decoder", 0.3, ("bell", "bell_linear"), POLICIES[:3])))
     assert verdict.outcome == "undecided"
-    assert "--split sink" in verdict.sentence
+    assert "--split-body sink" in verdict.sentence
     assert claim.decide(*tables(profile_tables(THREE, "decoder", -0.2, ("bell",), POLICIES[:3]))).outcome == "fails"
 
 

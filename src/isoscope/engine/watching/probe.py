@@ -24,7 +24,7 @@ from isoscope.store.run import Run
 OF_STATES = ["mean_cosine", "drift_ratio", "mean_norm", "effective_rank", "top_share", "two_nn"]
 OF_ATTENTION = ["mean_cosine", "drift_ratio", "qk_cosine", "qk_dot", "attention_entropy", "attention_entropy_normalised", "attention_max"]
 """What is computed at a watched step, of states and of heads: all of it costs less than two steps of training."""
-LEAN = {"taps": "hidden,attention", "sample": 1024, "keep": "rows"}
+LEAN = {"taps": "hidden,attention", "sample": 1024, "store": "rows"}
 """The options of a watched step, where the user does not choose others."""
 
 
@@ -87,7 +87,7 @@ class Probe:
             parts.append(tables(of_kind, columns, spec, names=names, layers=options.layers)[0])
         rows = concat_tables(parts, TABLE_COLUMNS)
         seconds = round(time.monotonic() - started, 3)
-        run.write_cell(identity, columns, spec, rows, statistics=statistics, keep=options.keep, replace=True, seconds=seconds)
+        run.write_cell(identity, columns, spec, rows, statistics=statistics, keep=options.store, replace=True, seconds=seconds)
         return rows
 
 

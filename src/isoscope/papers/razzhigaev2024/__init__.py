@@ -15,7 +15,7 @@ BIBTEX = """@inproceedings{razzhigaev2024shape,
 }"""
 
 SMALL = {"max_items": 64, "batch_size": 32, "sample": 2048, "taps": ("hidden",)}
-SINKS = {"split": ("sink",)}
+SINKS = {"split_body": ("sink",)}
 """The claims must also hold without sinks, the few tokens whose norm is far above that of the others."""
 ENWIK8 = "hf:LTCB/enwik8?config=enwik8&split=train"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from isoscope.core.study import Study
-from isoscope.report.training import derived_meaning, held, trainings
+from isoscope.report.training import derived_meaning, rows_on_page, trainings
 
 
 def derive_dynamics(run: Path) -> None:
@@ -22,6 +22,6 @@ training_dynamics = Study(
     question="What changes over the checkpoints of a training, by how much, and what comes first?",
     meaning=derived_meaning,
     sections=trainings,
-    select_rows=held,
+    select_rows=rows_on_page,
     derive=derive_dynamics,
 )

@@ -13,7 +13,7 @@ from isoscope.statistics.evidence import RowsByName, format_estimate, format_num
 from isoscope.statistics.inference import Estimate, student
 from isoscope.statistics.verdicts import DEPENDS, count_outcome, level_table, make_findings, make_verdict
 
-NEEDS = "the experiment on an untrained block: `isoscope block --out RUN`"
+NEEDS = "the experiment on an untrained block: `isoscope untrained-block --out RUN`"
 
 
 def bias_curves(series: pd.DataFrame, name: str, layer: int = 1) -> RowsByName:

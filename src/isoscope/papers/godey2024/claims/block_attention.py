@@ -81,7 +81,7 @@ section.add_claim(
 @section.claim(
     statement="The sign of the scores is random: both signs occur over draws of the weights.",
     refuted_by="one sign in all of six draws or more",
-    needs="the experiment on an untrained block, six draws or more: `isoscope block --draws 10 --out RUN`",
+    needs="the experiment on an untrained block, six draws or more: `isoscope untrained-block --draws 10 --out RUN`",
 )
 def score_sign_is_drawn(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The share of draws whose mean score at the largest bias is positive."""
@@ -100,7 +100,7 @@ def score_sign_is_drawn(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
 @section.claim(
     statement="The queries and keys of an untrained block are anisotropic even without a bias.",
     refuted_by="a cosine of queries, or of keys, that lies surely below the threshold at the smallest bias",
-    needs="the experiment on an untrained block, with a norm of 0 in its grid: `isoscope block --norms 0,1,5,30 --out RUN`",
+    needs="the experiment on an untrained block, with a norm of 0 in its grid: `isoscope untrained-block --norms 0,1,5,30 --out RUN`",
 )
 def queries_and_keys_are_anisotropic_without_bias(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The cosine at the smallest bias, above all three thresholds in a head's own dimensions; the weaker of queries and keys."""

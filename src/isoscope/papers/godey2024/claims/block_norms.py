@@ -66,7 +66,7 @@ def norm_fixed_point_exists(table: pd.DataFrame, series: pd.DataFrame) -> Verdic
 @section.claim(
     statement="The norm fixed point N* is of the order of the norms of a trained BERT: within a factor of three of their median.",
     refuted_by="an N* that is surely more than three times as long, or as short",
-    needs="an untrained block and a trained model: `isoscope block --trained MODEL --out RUN`",
+    needs="an untrained block and a trained model: `isoscope untrained-block --trained MODEL --out RUN`",
 )
 def norm_fixed_point_is_like_trained_norms(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """ln 3 less the distance between ln N* and ln of the median over layers of the trained mean norm."""

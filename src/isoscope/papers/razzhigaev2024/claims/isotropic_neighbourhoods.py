@@ -18,8 +18,8 @@ section = Section("razzhigaev2024", 14)
 @section.claim(
     statement="Inside a globally anisotropic cloud neighbourhoods are isotropic: more so than in a Gaussian with the same covariance.",
     refuted_by="a model whose neighbourhoods are surely less isotropic than those of that Gaussian, the mean over layers",
-    needs="local geometry of three models or more, which is computed on request: `isoscope claims RUN --also local_share_excess "
-    "--also local_isoscore_excess`",
+    needs="local geometry of three models or more, which is computed on request: `isoscope claims RUN --metric local_share_excess "
+    "--metric local_isoscore_excess`",
 )
 def locally_isotropic(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """Minus the excess of the local top share, and the excess of the local IsoScore, means over layers; the weaker of the two."""

@@ -22,13 +22,13 @@ def require_sink_split(effect: Estimate, rows: pd.DataFrame, *, refuted: bool) -
     """
     if refuted or rows["policy"].eq("body-no-sink").any():
         return effect
-    return Estimate(effect.value, note="not known without sinks: measure with --split sink")
+    return Estimate(effect.value, note="not known without sinks: measure with --split-body sink")
 
 
 @section.claim(
     statement="The top share of decoders is bell-shaped over the layers, with and without sink tokens and in both forms of the share.",
     refuted_by="a decoder whose B lies surely below 0.05 under one token policy or in one form",
-    needs="three decoders of six blocks or more: `isoscope measure GPT2 OPT SMOLLM --split sink --out RUN`",
+    needs="three decoders of six blocks or more: `isoscope measure GPT2 OPT SMOLLM --split-body sink --out RUN`",
 )
 def decoders_are_bell_shaped(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The least B over token policies and both forms of the share, compared with 0.05."""
@@ -43,7 +43,7 @@ def decoders_are_bell_shaped(table: pd.DataFrame, series: pd.DataFrame) -> Verdi
 @section.claim(
     statement="The top share of encoders is flat over the layers, with and without sink tokens and in both forms of the share.",
     refuted_by="an encoder whose largest less smallest share lies surely above 0.1 under one token policy or in one form",
-    needs="three encoders of six blocks or more: `isoscope measure BERT ROBERTA MINILM --split sink --out RUN`",
+    needs="three encoders of six blocks or more: `isoscope measure BERT ROBERTA MINILM --split-body sink --out RUN`",
 )
 def encoders_are_flat(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     """The greatest range over token policies and both forms of the share, compared with 0.1."""

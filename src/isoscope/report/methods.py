@@ -1,4 +1,4 @@
-"""How each number was made: what a run's specifications say, and what each metric means."""
+"""How each number was made: the settings of the run, and the meaning of each metric."""
 
 from __future__ import annotations
 
@@ -28,41 +28,42 @@ class Meaning:
 
 
 def specification(line: Line) -> dict[str, str]:
-    """What moved this line's numbers, key by key; a key with several values lists them all."""
-    found: dict[str, list[str]] = {}
+    """The settings that affect this line's numbers; a setting with several values lists them all."""
+    settings: dict[str, list[str]] = {}
     for column in IDENTITY:
         for value in line.table[column].dropna().unique():
-            found.setdefault(column, []).append(str(value))
+            settings.setdefault(column, []).append(str(value))
     for text in line.table["spec"].dropna().unique():
-        for key, value in parsed(str(text)).items():
+        for key, value in parse_settings(str(text)).items():
             word = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            # A sampler's seed is not the model's: both may be in one list of settings.
-            name = f"{key} (of the sample)" if key in ("seed",) else key
-            if word not in found.setdefault(name, []):
-                found[name].append(word)
-    return {key: ", ".join(values) for key, values in found.items() if values}
+            # The seed of the sample is not the seed of the model, and both may be in one list of settings.
+            name = "seed (of the sample)" if key == "seed" else key
+            if word not in settings.setdefault(name, []):
+                settings[name].append(word)
+    return {key: ", ".join(values) for key, values in settings.items() if values}
 
 
-def parsed(text: str) -> dict[str, Any]:
-    """A specification's keys; text that is not JSON is shown as it stands."""
+def parse_settings(text: str) -> dict[str, Any]:
+    """The settings of a row; text that is not JSON is returned unchanged under `spec`."""
     return parsed_object(text) or {"spec": text}
 
 
 def meanings(table: pd.DataFrame, series: pd.DataFrame) -> list[Meaning]:
-    """What every metric and series of the tables means, in the words of the file that declares it."""
+    """The meaning of every metric and series of the tables, from its docstring."""
     names = sorted({str(name) for column in (table["metric"], series["name"]) for name in column.dropna().unique()})
-    return [meaning(name) for name in names]
+    return [meaning_of(name) for name in names]
 
 
-def meaning(name: str) -> Meaning:
-    """One metric in words; a table may hold a metric that this installation does not have, and is then still readable."""
+def meaning_of(name: str) -> Meaning:
+    """The meaning of a metric. A table may hold metrics of plug-ins that are not installed here."""
     for study in studies:
         if words := study.meaning(name):
             return Meaning(name, words, "")
     try:
         entry = importlib.import_module("isoscope.metrics").registry[name]
     except IsoscopeError:
-        return Meaning(name, "Not defined in this installation.", "")
+        return Meaning(name, "Not installed here.", "")
+    # The docstring up to its doctest: the first paragraph is the summary, the rest the definition.
     text = inspect.cleandoc(str(entry.__doc__ or "")).partition(">>>")[0].strip()
     first, _, rest = text.partition("\n\n")
     summary = str(getattr(entry, "summary", "") or first)

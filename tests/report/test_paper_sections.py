@@ -5,26 +5,25 @@ from __future__ import annotations
 from isoscope.core.figure import Figure
 from isoscope.figures import figures
 from isoscope.papers import papers
-from isoscope.report.charts import TOPICS, Drawn
-from isoscope.report.cited import cited, counts, papers_on_page, too_few
+from isoscope.report.charts import OTHERS, TOPICS, Drawing, group_by_topic, place
 from isoscope.report.claims import FindingRow, VerdictRow
-from isoscope.report.contents import OTHERS, by_topic, placed
+from isoscope.report.paper_sections import describe_outcomes, explain_undecided, figure_citations, paper_sections
 
 
-def claim(name: str, outcome: str, *, spoken: bool = True, paper: str = "godey2024") -> VerdictRow:
-    findings = (FindingRow("m", outcome, "0.5", "0.1", ""),) if spoken else ()
+def claim(name: str, outcome: str, *, tested: bool = True, paper: str = "godey2024") -> VerdictRow:
+    findings = (FindingRow("m", outcome, "0.5", "0.1", ""),) if tested else ()
     return VerdictRow("1", name, paper, f"{name} is so.", outcome, "0.5", "0.1", "m", "It is.", "The opposite.", findings)
 
 
-def drawn(name: str, panels: int = 1) -> Drawn:
+def drawn(name: str, panels: int = 1) -> Drawing:
     own = figures[name] if name in figures else Figure(name, name, "A caption.", lambda table, series: None)
-    return Drawn(own, [{"title": f"p{i}"} for i in range(panels)], [], [])
+    return Drawing(own, [{"title": f"p{i}"} for i in range(panels)], [], [])
 
 
 def test_figures_are_numbered_through_and_stand_under_their_heading():
-    found = placed([drawn("token_models", 2), drawn("spectrum"), drawn("my_figure", 3)], start=5, within="x-")
+    found = place([drawn("token_models", 2), drawn("spectrum"), drawn("my_figure", 3)], start=5, prefix="x-")
     assert [(one.id, one.numbers) for one in found] == [("x-token_models", [5, 6]), ("x-spectrum", [7]), ("x-my_figure", [8, 9, 10])]
-    assert [(topic, [one.name for one in own]) for topic, own in by_topic(found)] == [
+    assert [(topic, [one.name for one in own]) for topic, own in group_by_topic(found)] == [
         ("Cosine over the layers", ["token_models"]),
         ("Spectra, norms and tokens", ["spectrum"]),
         (OTHERS, ["my_figure"]),
@@ -34,12 +33,12 @@ def test_figures_are_numbered_through_and_stand_under_their_heading():
 
 
 def test_one_of_many_panels_can_be_chosen_by_its_title():
-    few, many = placed([drawn("few", 9), drawn("many", 10)])
+    few, many = place([drawn("few", 9), drawn("many", 10)])
     assert (few.choices, many.choices) == ([], [f"p{i}" for i in range(10)])
 
 
 def test_a_figure_says_which_figure_of_which_paper_it_is():
-    words = cited()
+    words = figure_citations()
     authors = papers["godey2024"].authors
     assert words["training_clouds"] == f"Figure 11 of {authors}"
     assert words["training_paths"] == f"Figures 12a, 12b of {authors}"
@@ -47,23 +46,23 @@ def test_a_figure_says_which_figure_of_which_paper_it_is():
 
 
 def test_claims_stand_under_their_paper_with_those_that_are_decided_first():
-    rows = [claim("a", "undecided"), claim("b", "fails"), claim("c", "holds"), claim("d", "undecided", spoken=False)]
-    (paper,) = papers_on_page([], rows)
-    assert [row.name for row in paper.decided] == ["c", "b", "a"]
-    assert [row.name for row in paper.silent] == ["d"]
-    assert paper.counts == "Of 3 claims that this run speaks to, 1 holds, 1 fails and 1 is undecided."
-    assert counts([claim("a", "holds"), claim("b", "holds")]) == "Of 2 claims that this run speaks to, 2 hold."
+    rows = [claim("a", "undecided"), claim("b", "fails"), claim("c", "holds"), claim("d", "undecided", tested=False)]
+    (paper,) = paper_sections([], rows)
+    assert [row.name for row in paper.tested] == ["c", "b", "a"]
+    assert [row.name for row in paper.untested] == ["d"]
+    assert paper.counts == "Of 3 claims that this run tests, 1 holds, 1 fails and 1 is undecided."
+    assert describe_outcomes([claim("a", "holds"), claim("b", "holds")]) == "Of 2 claims that this run tests, 2 hold."
 
 
 def test_a_paper_without_claims_or_figures_here_is_left_out():
-    assert papers_on_page([], [claim("d", "undecided", spoken=False)]) == []
-    (paper,) = papers_on_page(placed([drawn("token_models")]), [])
+    assert paper_sections([], [claim("d", "undecided", tested=False)]) == []
+    (paper,) = paper_sections(place([drawn("token_models")]), [])
     assert paper.figures == [("1", papers["godey2024"].figure("1").shows, "token_models")]
 
 
 def test_the_page_says_why_two_models_decide_nothing():
     two = {"m": [("holds", "1 holds")], "n": [("fails", "1 fails")]}
-    assert "takes 3 at least" in too_few([claim("a", "undecided")], two)
-    assert too_few([claim("a", "undecided"), claim("b", "fails")], two) == ""  # something was decided all the same
-    assert too_few([claim("a", "undecided")], two | {"o": []}) == ""
-    assert too_few([], {}) == ""
+    assert "so each takes at least 3" in explain_undecided([claim("a", "undecided")], two)
+    assert explain_undecided([claim("a", "undecided"), claim("b", "fails")], two) == ""  # something was decided all the same
+    assert explain_undecided([claim("a", "undecided")], two | {"o": []}) == ""
+    assert explain_undecided([], {}) == ""

@@ -1,0 +1,117 @@
+"""The papers on the page: their claims with verdicts, and links to their figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from isoscope.core.paper import Paper
+from isoscope.core.wording import format_list
+from isoscope.papers import papers
+from isoscope.report.charts import PlacedFigure
+from isoscope.report.claims import VerdictRow
+from isoscope.statistics.deciding import FEWEST_MODELS
+
+OUTCOMES = {"holds": ("holds", "hold"), "fails": ("fails", "fail"), "undecided": ("is undecided", "are undecided")}
+OUTCOMES |= {"error": ("ends in an error", "end in an error")}
+
+
+@dataclass(frozen=True)
+class PaperSection:
+    """A paper: the claims that these tables test, those that they do not, and its figures."""
+
+    name: str
+    title: str
+    authors: str
+    counts: str
+    tally: list[tuple[str, str]]
+    tested: list[VerdictRow]
+    untested: list[VerdictRow]
+    figures: list[tuple[str, str, str]]
+    """The number of each figure in the paper, its subject, and its id on the page."""
+
+
+def figure_citations() -> dict[str, str]:
+    """The figures of papers that each figure shows, in words, by the name of the figure."""
+    citations: dict[str, list[str]] = {}
+    for paper in papers:
+        numbers: dict[str, list[str]] = {}
+        for figure in paper.figures:
+            for name in figure.draws:
+                numbers.setdefault(name, []).append(figure.number)
+        for name, known in numbers.items():
+            citations.setdefault(name, []).append(cite_figures(known, paper))
+    return {name: "; ".join(words) for name, words in citations.items()}
+
+
+def cite_figures(numbers: list[str], paper: Paper) -> str:
+    """Figures by number and paper; those without a number are only said to be shown there."""
+    numbered = [number for number in numbers if number[0].isdigit()]
+    plural = "s" if len(numbered) > 1 else ""
+    return f"Figure{plural} {', '.join(numbered)} of {paper.authors}" if numbered else f"Shown in {paper.authors}"
+
+
+def paper_sections(charts: Iterable[PlacedFigure], verdicts: list[VerdictRow]) -> list[PaperSection]:
+    """Every paper with a claim that the tables test, or with a figure on the page."""
+    ids_by_name = {chart.name: chart.id for chart in reversed(list(charts))}
+    sections = []
+    for paper in papers:
+        own = [row for row in verdicts if row.paper == paper.name]
+        tested = [row for row in own if row.findings or row.outcome == "error"]
+        untested = [row for row in own if row not in tested]
+        drawn = [(figure, [ids_by_name[name] for name in figure.draws if name in ids_by_name]) for figure in paper.figures]
+        figures = [(figure.number, figure.shows, ids[0]) for figure, ids in drawn if ids]
+        if tested or figures:
+            sections.append(
+                PaperSection(
+                    paper.name,
+                    paper.title,
+                    paper.authors,
+                    describe_outcomes(tested),
+                    tally(row.outcome for row in tested),
+                    sort_by_outcome(tested),
+                    untested,
+                    figures,
+                )
+            )
+    return sections
+
+
+def sort_by_outcome(rows: list[VerdictRow]) -> list[VerdictRow]:
+    """Errors of ours first, then claims that hold, fail and are undecided, each by number."""
+    order = ["error", *(word for word in OUTCOMES if word != "error")]
+    return sorted(rows, key=lambda row: order.index(row.outcome))
+
+
+def tally(outcomes: Iterable[str]) -> list[tuple[str, str]]:
+    """How often each outcome occurs, in a few words; outcomes that do not occur are left out.
+
+    >>> tally(["fails", "holds", "undecided", "holds"])
+    [('holds', '2 hold'), ('fails', '1 fails'), ('undecided', '1 undecided')]
+    """
+    known = list(outcomes)
+    short = {outcome: [words.split()[-1] for words in both] for outcome, both in OUTCOMES.items()}
+    numbers = {outcome: known.count(outcome) for outcome in OUTCOMES}
+    return [(outcome, f"{number} {short[outcome][number != 1]}") for outcome, number in numbers.items() if number]
+
+
+def explain_undecided(rows: list[VerdictRow], tallies: dict[str, list[tuple[str, str]]]) -> str:
+    """A sentence if nothing could be decided because there are too few models, else nothing."""
+    if len(tallies) >= FEWEST_MODELS or not tallies or any(row.outcome != "undecided" for row in rows):
+        return ""
+    return (
+        f"The papers make claims about kinds of models, so each takes at least {FEWEST_MODELS}. The last column has the verdicts per model."
+    )
+
+
+def tally_model(model: str, verdicts: list[VerdictRow]) -> list[tuple[str, str]]:
+    """The outcomes of all claims for one model and its stacks."""
+    findings = (finding for row in verdicts for finding in row.findings)
+    return tally(finding.outcome for finding in findings if finding.on == model or finding.on.startswith(f"{model} ("))
+
+
+def describe_outcomes(rows: list[VerdictRow]) -> str:
+    """The number of claims that hold, fail and are undecided, in a sentence; nothing if there are no claims."""
+    numbers = [(sum(row.outcome == outcome for row in rows), words) for outcome, words in OUTCOMES.items()]
+    parts = [f"{number} {singular if number == 1 else plural}" for number, (singular, plural) in numbers if number]
+    return f"Of {len(rows)} claims that this run tests, {format_list(parts)}." if rows else ""
