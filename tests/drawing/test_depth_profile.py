@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from isoscope.drawing.depth_profile import ROLES, add_depth, role_curves
 from isoscope.figures import figures
-from isoscope.report.charts import legend_of
+from isoscope.report.charts import find_legend
 from tests.figures.made_shape import made_shape
 
 
@@ -17,4 +17,4 @@ def test_colours_show_the_role_and_dashes_the_model():
     assert curves["org/decoder"].dash != curves["org/other-decoder"].dash
     assert curves["org/net"].tone not in ROLES.values()
     spec = figures["shape_of_anisotropy"].draw(*shape_tables).to_dict()
-    assert [name for name, *_ in legend_of(spec)] == [curve.name for curve in curves.values()]
+    assert [name for name, *_ in find_legend(spec)] == [curve.name for curve in curves.values()]

@@ -12,7 +12,7 @@ import pytest
 from isoscope.core.group import GROUPS, grouped, in_a_row
 from isoscope.drawing.colours import INK
 from isoscope.figures import figures
-from isoscope.report.charts import legend_of, panels
+from isoscope.report.charts import find_legend, split_panels
 from isoscope.statistics.chance import one_pair
 from tests.figures.specs import NO_SERIES, draw_spec, rows_of, titles_of
 
@@ -74,7 +74,7 @@ def test_published_curves_are_drawn_for_models_of_that_name(zoo, zoo_spec):
 
 
 def test_legend_separates_untrained_twins_published_curves_and_levels(zoo_spec):
-    legend = {name: (tone, dash) for name, tone, dash in legend_of(zoo_spec("token_models"))}
+    legend = {name: (tone, dash) for name, tone, dash in find_legend(zoo_spec("token_models"))}
     assert legend["gpt2"][1] == legend["t5-base"][1] == "1 0"
     assert legend["untrained:gpt2"][1] == "6 3"
     assert legend["gpt2: Ethayarajh 2019 [code]"] == (legend["gpt2"][0], "2 2")
@@ -111,8 +111,8 @@ def test_the_level_of_a_pair_follows_the_dimension(zoo_spec):
 
 def test_page_replaces_the_legend_of_a_figure(zoo, zoo_spec):
     spec = zoo_spec("token_models")
-    for panel in panels(spec):
+    for panel in split_panels(spec):
         text = json.dumps({key: value for key, value in panel.items() if key != "datasets"})
         assert '"symbolType"' not in text
         assert panel["width"] == "container"
-    assert legend_of(figures["layer_profile"].draw(zoo, NO_SERIES).to_dict()) == []
+    assert find_legend(figures["layer_profile"].draw(zoo, NO_SERIES).to_dict()) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from isoscope.report.charts import legend_of
+from isoscope.report.charts import find_legend
 from isoscope.statistics.chance import one_pair
 from tests.figures.made_table import ZOO
 from tests.figures.specs import rows_of
@@ -14,7 +14,7 @@ from tests.figures.specs import rows_of
 def test_isotropic_level_has_one_point_per_model_and_dimension(zoo, zoo_spec):
     rows = rows_of(zoo_spec("isotropic_level"))
     points = rows[rows["curve"].notna() & (rows["policy"] == "all")]
-    tones = {name: tone for name, tone, _ in legend_of(zoo_spec("isotropic_level"))}
+    tones = {name: tone for name, tone, _ in find_legend(zoo_spec("isotropic_level"))}
     marks = {(row["group"], tones[row["curve"]]) for _, row in points.iterrows()}
     assert len(marks) == len(ZOO), "shape and colour together name a model"
     assert len(points) == sum(len(dims) for *_, dims in ZOO.values())

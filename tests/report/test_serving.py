@@ -363,7 +363,9 @@ def said(*words: str) -> tuple[int, str]:
 def test_a_port_in_use_is_one_sentence(one, tmp_path):
     code, complaint = said(str(tmp_path), "--port", str(one.port))
     assert code == 2
-    assert complaint == (f"isoscope: Port {one.port} cannot be used (Address already in use); choose another with --port, or 0 for any.\n")
+    assert complaint == (
+        f"isoscope: Port {one.port} cannot be used (Address already in use); choose another with --port, or 0 for any free one.\n"
+    )
 
 
 def test_a_missing_run_is_one_sentence(tmp_path):
