@@ -21,13 +21,13 @@ PROGRAM = """
 import sys
 from isoscope.core.study import studies
 from isoscope.report.line import all_lines
-from isoscope.report.provenance import meaning
-from isoscope.report.summary import summary
+from isoscope.report.methods import meaning_of
+from isoscope.report.summary import summarise
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 
 table = tidy([{"model": "BERT", "kind": "hidden", "layer": 1, "metric": "my_number", "value": 1.0, "policy": "all", "d": 4}], TABLE_COLUMNS)
 [line] = all_lines(table, tidy([], SERIES_COLUMNS))
-print(studies["mine"].question, meaning("my_number").summary, summary(line, [])["Mine"], "torch" in sys.modules, sep="|")
+print(studies["mine"].question, meaning_of("my_number").summary, summarise(line, [])["Mine"], "torch" in sys.modules, sep="|")
 """
 
 
