@@ -74,7 +74,7 @@ ELSEWHERE = {
     "engine.geometry:_cloud": ("embeddings", "MATRIX"),
     "sources.arrays.npy:read_npy_header": ("embeddings", "MATRIX"),
     "statistics.spectrum:entropy": ("embeddings", "MATRIX"),
-    "metrics.mean_norm:mean_norm": ("embeddings", "MATRIX"),
+    "metrics.norms:mean_norm": ("embeddings", "MATRIX"),
     "lab.block:fixed_point": ("block", "--out", "OUT", "--draws", "2", "--length", "8"),
     "training.loop:held_out_loss": (
         "train",
