@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 INSTALLED := .venv/.installed
 
-.PHONY: report zoo gallery test golden test-all bench check clean
+.PHONY: report zoo gallery test quick golden test-all bench check clean
 
 report: $(INSTALLED)
 	@$(RUN) -m isoscope sweep embedded --max-items 32 --batch-size 32 --query-rows 32 --sample 512 --out runs/report
@@ -48,6 +48,12 @@ check: $(INSTALLED)
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
 	$(RUN) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
+	$(RUN) tools/check_cycles.py
+
+# For every edit: the parts that all others rest on, in under a minute.
+quick: $(INSTALLED)
+	$(RUN) -m ruff check .
+	$(RUN) -m pytest -n 2 --dist loadfile tests/core tests/statistics tests/metrics tests/store tests/test_contracts.py
 
 bench: $(INSTALLED)
 	$(RUN) benchmarks/overhead.py

@@ -10,8 +10,8 @@
 |---|---|---|
 | a metric, a series, a profile | `metric`, `series`, `profile`, `Number`; see below | `metrics/NAME.py` |
 | a figure | `figure`; the columns of its two tables are `TABLE_COLUMNS` and `SERIES_COLUMNS` | `figures/NAME.py` |
-| a claim | `claim`, `Verdict`, `Finding`, `NOTHING` | `claims/NAME.py` |
-| a family of models | `Family`, `Stack`, `RANDOM`; the readers and what prepares their inputs | `families/NAME.py` |
+| a claim | `Section`, `Verdict`, `Finding`, `UNTESTED` | `claims/NAME.py` |
+| a family of models | `Family`, `Stack`, `RANDOM`, `model_types`; the readers and what prepares their inputs | `families/NAME.py` |
 | a kind of source | `SourceKind`, `Source`, `Item`, `Clip` | `sources/NAME.py` |
 
 A metric is a function of a `Cloud`, or of an `AttentionCloud`, and reads `PARTS`, or `ATTENTION_PARTS`, of it. It declares the `Question`
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS
     from isoscope.figures import figures
     from isoscope.models.chunk import Chunk, ModelInput, Positions, Reader
-    from isoscope.models.family import RANDOM, Family, Stack, families
+    from isoscope.models.family import RANDOM, Family, Stack, families, model_types
     from isoscope.models.readers.images import ImageReader, load_image_processor
     from isoscope.models.readers.speech import WaveReader, load_feature_extractor
     from isoscope.models.readers.text import CausalReader, PairReader, TextReader
@@ -97,6 +97,7 @@ __all__ = [
     "load_image_processor",
     "load_tokenizer",
     "metric",
+    "model_types",
     "profile",
     "series",
     "sources",
@@ -110,8 +111,8 @@ _NAMES = {
     "isoscope.core.source": ("Clip", "Item", "Source", "SourceKind"),
     "isoscope.core.table": ("SERIES_COLUMNS", "TABLE_COLUMNS"),
     "isoscope.figures": ("figures",),
-    "isoscope.models.family": ("RANDOM", "Family", "Stack", "families"),
-    "isoscope.models.chunk": ("ModelInput", "Chunk", "Positions", "Reader"),
+    "isoscope.models.family": ("RANDOM", "Family", "Stack", "families", "model_types"),
+    "isoscope.models.chunk": ("Chunk", "ModelInput", "Positions", "Reader"),
     "isoscope.models.readers.images": ("ImageReader", "load_image_processor"),
     "isoscope.models.readers.speech": ("WaveReader", "load_feature_extractor"),
     "isoscope.models.readers.text": ("CausalReader", "PairReader", "TextReader"),

@@ -49,8 +49,9 @@ def test_json_has_null_for_undefined_values_and_a_note_only_if_there_is_one():
     row = json.loads(json.dumps(Number(math.nan, n=3, d=2, high=math.inf).as_dict(), allow_nan=False))
     assert row == {"value": None, "low": None, "high": None, "interval_about": None, "n": 3, "d": 2, "null": None, "null_sd": None}
     assert full().as_dict()["note"] == "sampled"
-    assert full().set_interval_about(POPULATION).as_dict()["interval_about"] == "population"
-    assert full().set_interval_about(None).as_dict()["interval_about"] is None
+    number = full()
+    number.interval_about = POPULATION
+    assert number.as_dict()["interval_about"] == "population"
 
 
 def test_sample_sizes_within_one_percent_are_the_same():

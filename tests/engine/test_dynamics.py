@@ -13,8 +13,8 @@ import transformers as t
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables
 from isoscope.engine.cell import measure_model
+from isoscope.engine.cell_identity import cell_identity
 from isoscope.engine.dynamics import derived, dynamics, suites
-from isoscope.engine.measure import cell_identity
 from isoscope.engine.options import Options
 from isoscope.engine.progress import Progress
 from isoscope.models.model_name import resolve_model

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from isoscope.drawing.labels import label_lines
 from isoscope.figures import figures
-from isoscope.figures.spectrum import isotropic_shares, pick_ranks
+from isoscope.figures.spectrum import isotropic_references, isotropic_shares, pick_ranks
 from tests.figures.made_table import SIX
 from tests.figures.specs import list_rows
 
@@ -43,3 +44,12 @@ def test_isotropic_spectrum_agrees_with_a_simulation():
     points = np.random.default_rng(0).normal(size=(n, d))
     values = np.linalg.eigvalsh(points.T @ points)[::-1]
     np.testing.assert_allclose(isotropic_shares(n, d), values / values.sum(), rtol=0.1)
+
+
+def test_rows_of_no_point_have_no_isotropic_reference(tables):
+    """The cosine of zero vectors alone is a row with n = 0."""
+    table, _ = tables
+    line = label_lines(table)[0]
+    name = line["line"].iloc[0]
+    assert isotropic_references(name, line)
+    assert isotropic_references(name, line.assign(n=0)) == []

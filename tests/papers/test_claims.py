@@ -103,7 +103,7 @@ def test_claims_are_decided_in_order() -> None:
 def test_a_plugin_adds_a_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "claims").mkdir()
     (tmp_path / "claims" / "mine.py").write_text(
-        "from isoscope.core.claim import UNTESTED, Section\n"
+        "from isoscope.plugins import UNTESTED, Section\n"
         "section = Section('mine', 99, needs='a look')\n"
         "@section.claim(statement='It is so.', refuted_by='it not being so')\n"
         "def mine(table, series):\n    return UNTESTED\n"

@@ -95,6 +95,8 @@ def isotropic_references(name: str, table: pd.DataFrame) -> list[dict[str, Any]]
     points = []
     for policy, layers in rows.groupby("policy", sort=False):
         n, d = int(layers["n"].median()), int(layers["d"].median())
+        if min(n, d) < 1:  # cosines of zero vectors alone are rows of no point
+            continue
         ranks = np.unique(np.geomspace(1, min(n, d), 40).astype(int))
         shares = isotropic_shares(n, d)[ranks - 1]
         points += [{"policy": str(policy), "x": int(x), "share": float(y)} for x, y in zip(ranks, shares, strict=True) if y > 0]
