@@ -163,7 +163,9 @@ def test_bugs_in_parts_of_a_page(places, good_run, tmp_path):
     assert answer.err.splitlines()[-1].startswith("isoscope: this is a bug")
     page = html.unescape((tmp_path / "page.html").read_text("utf-8"))
     for place, kind in kinds.items():
-        assert re.search(f"(because isoscope failed|A bug in isoscope prevented this part): (<code>)?{kind}: '?planted in {re.escape(place)}", page), place
+        assert re.search(
+            f"(because isoscope failed|A bug in isoscope prevented this part): (<code>)?{kind}: '?planted in {re.escape(place)}", page
+        ), place
         assert f"planted in {place}" in answer.err, place
     assert 'id="spectrum"' in page  # another figure
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 COMPILED_MODULE, COMPILED_BYTES = "isoscope.statistics.kernel_fused", 100_000_000
 """The kernel that is compiled with the first batch, and about what the compiler takes."""
 
+FREED_STATES = 30
+"""States of a batch that the C library keeps after they were freed, once it has seen a few batches: 10 to 50 were measured."""
+
 
 @dataclass(frozen=True)
 class SitePlan:
@@ -116,8 +119,9 @@ def estimate_peak(plans: list[Plan], batch: int, tokens: int, sample: int) -> in
     # The reduction of one state takes, for a moment, shifted rows, their products, and a full sample while it is cut to size.
     cut = 3 * sample + 2 * tokens if sample else 0
     working = 4 * (tokens + cut) * widest + 8 * widest**2
+    freed = FREED_STATES * 4 * tokens * widest
     compiled = 0 if COMPILED_MODULE in sys.modules else COMPILED_BYTES
-    return resident_memory() + batch + sum(plan.memory() for plan in plans) + working + compiled
+    return resident_memory() + batch + sum(plan.memory() for plan in plans) + working + freed + compiled
 
 
 def resident_memory() -> int:

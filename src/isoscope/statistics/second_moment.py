@@ -59,7 +59,8 @@ class SecondMoment:
         gone = 0 if drop is None else len(drop)
         if self._matrix is None and self.n + len(x) - gone <= self.d:
             rows = x if isinstance(x, np.ndarray) else x.cpu().numpy()
-            self.held.append(rows.copy() if drop is None else np.delete(rows, drop, axis=0))
+            # One array, so that a merge adds all of them at once: the last digits then do not depend on how vectors were batched.
+            self.held = [np.concatenate([*self.held, rows if drop is None else np.delete(rows, drop, axis=0)])]
             self.n += len(x) - gone
             return
         if self.held:
@@ -111,23 +112,19 @@ class SecondMoment:
             self._matrix[at] += np.outer(delta[at], total + n * delta) + np.outer(total[at], delta)
         return total + n * delta
 
-    def _copy_held_to(self, other: SecondMoment) -> None:
-        """Add the vectors that are held to other moments: all at once, so that the result does not depend on how they were batched."""
-        if self.held:
-            other.update(np.concatenate(self.held))
-
     def merge(self, other: SecondMoment) -> SecondMoment:
         """The second moments of both streams; neither is changed."""
         merged = SecondMoment(self.d)
         few, many = sorted((self, other), key=lambda part: part.outer is not None)
         if many.outer is None or many.shift is None:
-            for part in (self, other):
-                part._copy_held_to(merged)
+            for rows in [*self.held, *other.held]:
+                merged.update(rows)
             return merged
         merged.n, merged.shift, merged.total, merged.outer = many.n, many.shift, many.total.copy(), many.outer.copy()
         merged.step = max(self.step, other.step)
         if few.outer is None:
-            few._copy_held_to(merged)
+            for rows in few.held:
+                merged.update(rows)
             return merged
         assert few.shift is not None
         merged.outer += few.outer
