@@ -9,7 +9,7 @@ LEVEL = 0.05
 
 
 def margin(error: float, freedom: float) -> float:
-    """Half of Student's 95 % interval of an estimate with this standard error and so many degrees of freedom.
+    """Half of Student's 95 % interval of an estimate with this standard error and this many degrees of freedom.
 
     >>> round(margin(1.0, 10), 3), round(margin(1.0, 1e9), 3)
     (2.228, 1.96)
@@ -18,7 +18,7 @@ def margin(error: float, freedom: float) -> float:
 
 
 def widening(parts: int, freedom: float = math.inf) -> float:
-    """How much wider 95 % intervals of so many numbers must be to hold all at once (Bonferroni), for this many degrees of freedom.
+    """How much wider the 95 % intervals of several numbers must be to hold all at once (Bonferroni), for this many degrees of freedom.
 
     >>> round(widening(1), 3), round(widening(13), 3), round(widening(13, 5), 3)
     (1.0, 1.475, 1.975)
