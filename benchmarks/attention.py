@@ -29,7 +29,7 @@ def call():
     import torch
 
     from isoscope.core.site import Site
-    from isoscope.models.attention_call import AttentionCall
+    from isoscope.models.tapping.attention_call import AttentionCall
 
     torch.manual_seed(0)
     query, key = (torch.randn(B, L, H, E).transpose(1, 2) for _ in range(2))
@@ -54,11 +54,11 @@ def settings():
     from transformers import BertConfig
     from transformers.models.bert.modeling_bert import BertLayer
 
-    from isoscope.models.attention_rows import attention_rows
-    from isoscope.models.layout import Layout
-    from isoscope.models.reduction import reduce_heads, reduce_rows
-    from isoscope.statistics.attention import AttentionStatistics
-    from isoscope.statistics.heads import Heads
+    from isoscope.models.tapping.attention_rows import attention_rows
+    from isoscope.models.tapping.layout import Layout
+    from isoscope.models.tapping.reduction import reduce_heads, reduce_rows
+    from isoscope.statistics.attention_statistics import AttentionStatistics
+    from isoscope.statistics.head_statistics import Heads
     from isoscope.statistics.sample import point_hashes
 
     seen = call()
@@ -116,7 +116,7 @@ def memory(median: bool) -> float:
     """Megabytes that one call needs at its peak, beyond its inputs; its results are among them."""
     import torch
 
-    from isoscope.models.attention_rows import attention_rows
+    from isoscope.models.tapping.attention_rows import attention_rows
 
     torch.set_num_threads(2)
     seen = call()

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 import isoscope
-from isoscope.engine.executor import cores
+from isoscope.measuring.executor import cores
 
 ASKED = {"two processes": 1.6, "Ray": 1.4}
 

@@ -37,7 +37,7 @@ def say(name: str, seconds: list[float], extra: str = "") -> None:
 
 CHILD = """
 import json, sys
-from isoscope.engine.geometry import geometry
+from isoscope.runs.matrix_geometry import geometry
 found = geometry(sys.argv[1])
 peak = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
 print(json.dumps({"found": {k: v.as_dict() for k, v in found.items()}, "peak": peak * 1024}))
@@ -128,8 +128,8 @@ def pairs() -> None:
 def bandwidth() -> None:
     from threadpoolctl import threadpool_limits
 
+    from isoscope.estimation.matrix_cloud import cloud_of
     from isoscope.metrics import mean_cosine
-    from isoscope.statistics.matrix_cloud import cloud_of
 
     X = np.empty((1_000_000, 768), dtype=np.float32)
     rng = np.random.default_rng(0)

@@ -19,7 +19,7 @@ from typing import Any
 CHILD = """
 import json, sys, tempfile
 import isoscope
-from isoscope.engine import memory_estimate, model_feeder
+from isoscope.measuring import memory_estimate, model_feeder
 announced = []
 model_feeder.estimate_peak = lambda *given: announced.append(memory_estimate.estimate_peak(*given)) or announced[-1]
 model, data, options = json.loads(sys.argv[1])

@@ -88,7 +88,7 @@ def settings(points, k: int, threads: int, server, path: str):
     import skdim
     from skdim._commonfuncs import get_nn
 
-    from isoscope.statistics.neighbours import neighbours
+    from isoscope.estimation.neighbours import neighbours
 
     faiss.omp_set_num_threads(threads)
     faiss.cvar.distance_compute_blas_threshold = 20  # queries from which it uses BLAS; quicker here than its default
@@ -124,7 +124,7 @@ def timed(n: int, d: int, k: int, threads: int, repeats: int):
     """CPU and wall seconds by name, and the largest relative difference of distances from ours."""
     import numpy as np
 
-    from isoscope.statistics.neighbours import neighbours
+    from isoscope.estimation.neighbours import neighbours
 
     points = made(n, d)
     took: dict[str, list[tuple[float, float]]] = {}
@@ -157,7 +157,7 @@ def timed(n: int, d: int, k: int, threads: int, repeats: int):
 
 def memory(n: int, d: int, k: int, threads: int) -> float:
     """Megabytes that a search needs at its peak, beyond the points; its results are among them."""
-    from isoscope.statistics.neighbours import neighbours
+    from isoscope.estimation.neighbours import neighbours
 
     points = made(n, d)
     neighbours(points[:1000], k, threads=threads)
@@ -173,7 +173,7 @@ def memory(n: int, d: int, k: int, threads: int) -> float:
 
 
 def large(n: int, d: int, k: int, threads: int) -> None:
-    from isoscope.statistics.neighbours import estimate, neighbours
+    from isoscope.estimation.neighbours import estimate, neighbours
 
     points = made(n, d)
     print(f"{n} × {d}, {threads} threads: will take {estimate(n, d, threads):.0f} s", flush=True)

@@ -42,13 +42,13 @@ def measure(threads: int, repeats: int) -> dict[str, list[float]]:
     from threadpoolctl import threadpool_limits
     from transformers import BertConfig, BertModel
 
-    from isoscope.engine.options import Options
-    from isoscope.engine.sites import Sites
-    from isoscope.models.chunk import Positions
-    from isoscope.models.family import Stack
-    from isoscope.models.layout import BatchLayout, Rows, Slicer
-    from isoscope.models.reduction import reduce_state
-    from isoscope.models.tap import Tap
+    from isoscope.measuring.options import Options
+    from isoscope.measuring.sites import Sites
+    from isoscope.models.loading.chunk import Positions
+    from isoscope.models.loading.family import Stack
+    from isoscope.models.tapping.layout import BatchLayout, Rows, Slicer
+    from isoscope.models.tapping.reduction import reduce_state
+    from isoscope.models.tapping.tap import Tap
     from isoscope.statistics.site_statistics import SiteStatistics
 
     torch.set_num_threads(threads)

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 import isoscope.metrics
+from isoscope.claims import claims
 from isoscope.core.errors import IsoscopeError
+from isoscope.estimation.declaration import Question
 from isoscope.figures import figures
 from isoscope.metrics import curves, metrics, profiles, registry
-from isoscope.models.family import families
-from isoscope.papers import claims
+from isoscope.models.loading.family import families
 from isoscope.sources import sources
-from isoscope.statistics.declaration import Question
 from isoscope.testing import check_claim, check_family, check_figure, check_metric, check_profile, check_series, check_source
 
 

@@ -113,7 +113,7 @@ def environment(tmp_path):
 
 def test_a_new_metric_needs_one_file_and_its_brute_force(environment):
     """All tests that hold for every metric run with it: contracts, tables, pages, stored results. Only brute force asks for more."""
-    follow = ["tests/test_contracts.py", "tests/store/test_tables.py", "tests/golden/test_golden.py", "tests/examples/test_docs.py"]
+    follow = ["tests/test_contracts.py", "tests/runs/test_tables.py", "tests/golden/test_golden.py", "tests/examples/test_docs.py"]
     words = "norm_spread or every_metric or made_pages or registry or stored_metric or new_metric"
     pytest_ = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:doctest", "-o", "addopts=", "-v"]
     done = run_process([*pytest_, *follow, "-k", words], env=environment, cwd=ROOT)

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from isoscope.estimation.attention_cloud import AttentionCloud
+from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.declaration import AnyCloud
+from isoscope.estimation.metric import Metric
 from isoscope.metrics import metrics
-from isoscope.statistics.attention_cloud import AttentionCloud
-from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.declaration import AnyCloud
-from isoscope.statistics.groups import GROUPS
+from isoscope.statistics.jackknife_groups import GROUPS
 from isoscope.statistics.kernel import block_sums
-from isoscope.statistics.metric import Metric
 from isoscope.statistics.sample import mix, point_hashes
 from isoscope.statistics.site_statistics import SiteStatistics
 from isoscope.testing import attention_cloud

@@ -120,8 +120,8 @@ def entries(*, documented: bool = False) -> list[Any]:
 
     They are in the order of the index: by question, those that are always computed first, then by file and line.
     """
+    from isoscope.estimation.declaration import Question
     from isoscope.metrics import registry
-    from isoscope.statistics.declaration import Question
 
     questions = list(Question)
     chosen = [entry for entry in registry if not documented or (DOCS / "metrics" / f"{entry.name}.md").exists()]
@@ -147,7 +147,7 @@ def metrics_page(known: list[Any]) -> str:
 
 def claims_table() -> str:
     """Every claim, as `isoscope list claims` has it."""
-    from isoscope.papers import claims
+    from isoscope.claims import claims
 
     own = [claim for claim in claims() if is_own(claim)]
     rows = [f"| {claim.paper} {claim.number} | `{claim.name}` | {claim.statement} | {claim.refuted_by} |" for claim in own]
@@ -156,12 +156,12 @@ def claims_table() -> str:
 
 def is_own(claim: Any) -> bool:
     """Whether a claim comes with isoscope."""
-    return bool(claim.decide.__module__.startswith("isoscope.papers."))
+    return bool(claim.decide.__module__.startswith("isoscope.claims."))
 
 
 def conventions_table() -> str:
     """Every convention: its tokens, its last layer, its numbers, what it leaves open and what was chosen."""
-    from isoscope.core.convention import CONVENTIONS
+    from isoscope.studies.definitions.conventions import CONVENTIONS
 
     rows = ["| | tokens | last layer | numbers | left open; chosen |", "|---|---|---|---|---|"]
     for convention in CONVENTIONS.values():

@@ -142,8 +142,8 @@ def measure_missing() -> None:
 def draw(names: list[str]) -> Iterator[Path]:
     """Draw these figures, run by run."""
     from isoscope.cli.run_tables import read_runs
-    from isoscope.lab.null import DIMENSIONS, isotropic_tables
     from isoscope.report import write_figures
+    from isoscope.studies.isotropic_null.experiment import DIMENSIONS, isotropic_tables
 
     for run in ["", *RUNS]:
         own = [name for name in names if run_of(name) == run]

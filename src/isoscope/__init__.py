@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from isoscope.core.errors import IsoscopeError, IsoscopeWarning
     from isoscope.core.number import Number
     from isoscope.core.version import __version__
-    from isoscope.engine.geometry import geometry
-    from isoscope.engine.measure import measure
-    from isoscope.engine.merging import merge
-    from isoscope.engine.results import Results, open
-    from isoscope.engine.sweep import sweep
-    from isoscope.engine.watching.lightning_callback import LightningWatch
-    from isoscope.engine.watching.trainer_callback import WatchCallback
-    from isoscope.engine.watching.watch import watch
+    from isoscope.measuring.measure import measure
+    from isoscope.measuring.sweep import sweep
+    from isoscope.runs.matrix_geometry import geometry
+    from isoscope.runs.merging import merge
+    from isoscope.runs.results import Results, open
+    from isoscope.watching.lightning_callback import LightningWatch
+    from isoscope.watching.trainer_callback import WatchCallback
+    from isoscope.watching.watch import watch
 
 __all__ = [
     "IsoscopeError",
@@ -48,17 +48,17 @@ __all__ = [
 _FOUND_IN = {
     "IsoscopeError": "isoscope.core.errors",
     "IsoscopeWarning": "isoscope.core.errors",
-    "LightningWatch": "isoscope.engine.watching.lightning_callback",
+    "LightningWatch": "isoscope.watching.lightning_callback",
     "Number": "isoscope.core.number",
-    "Results": "isoscope.engine.results",
-    "WatchCallback": "isoscope.engine.watching.trainer_callback",
+    "Results": "isoscope.runs.results",
+    "WatchCallback": "isoscope.watching.trainer_callback",
     "__version__": "isoscope.core.version",
-    "geometry": "isoscope.engine.geometry",
-    "measure": "isoscope.engine.measure",
-    "merge": "isoscope.engine.merging",
-    "open": "isoscope.engine.results",
-    "sweep": "isoscope.engine.sweep",
-    "watch": "isoscope.engine.watching.watch",
+    "geometry": "isoscope.runs.matrix_geometry",
+    "measure": "isoscope.measuring.measure",
+    "merge": "isoscope.runs.merging",
+    "open": "isoscope.runs.results",
+    "sweep": "isoscope.measuring.sweep",
+    "watch": "isoscope.watching.watch",
 }
 
 

@@ -29,26 +29,26 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from isoscope.core.claim import UNTESTED, Claim, Finding, Section, Verdict
+    from isoscope.claims import claims
+    from isoscope.claims.claim import UNTESTED, Claim, Finding, Section, Verdict
     from isoscope.core.errors import IsoscopeError, IsoscopeWarning
     from isoscope.core.figure import Figure, figure
     from isoscope.core.number import POPULATION, THIS_N, Number
     from isoscope.core.source import Clip, Item, Source, SourceKind
     from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS
+    from isoscope.estimation.attention_cloud import ATTENTION_PARTS, AttentionCloud
+    from isoscope.estimation.cloud import PARTS, Cloud
+    from isoscope.estimation.declaration import Question
+    from isoscope.estimation.metric import Curve, Metric, Series, metric, series
+    from isoscope.estimation.profile import Profile, profile
     from isoscope.figures import figures
-    from isoscope.models.chunk import Chunk, ModelInput, Positions, Reader
-    from isoscope.models.family import RANDOM, Family, Stack, families, model_types
-    from isoscope.models.readers.images import ImageReader, load_image_processor
-    from isoscope.models.readers.speech import WaveReader, load_feature_extractor
-    from isoscope.models.readers.text import CausalReader, PairReader, TextReader
-    from isoscope.models.readers.tokenizer import load_tokenizer
-    from isoscope.papers import claims
+    from isoscope.models.loading.chunk import Chunk, ModelInput, Positions, Reader
+    from isoscope.models.loading.family import RANDOM, Family, Stack, families, model_types
+    from isoscope.models.loading.readers.images import ImageReader, load_image_processor
+    from isoscope.models.loading.readers.speech import WaveReader, load_feature_extractor
+    from isoscope.models.loading.readers.text import CausalReader, PairReader, TextReader
+    from isoscope.models.loading.readers.tokenizer import load_tokenizer
     from isoscope.sources import sources
-    from isoscope.statistics.attention_cloud import ATTENTION_PARTS, AttentionCloud
-    from isoscope.statistics.cloud import PARTS, Cloud
-    from isoscope.statistics.declaration import Question
-    from isoscope.statistics.metric import Curve, Metric, Series, metric, series
-    from isoscope.statistics.profile import Profile, profile
 
 __all__ = [
     "ATTENTION_PARTS",
@@ -104,26 +104,26 @@ __all__ = [
 ]
 
 _NAMES = {
-    "isoscope.core.claim": ("UNTESTED", "Claim", "Finding", "Section", "Verdict"),
+    "isoscope.claims.claim": ("UNTESTED", "Claim", "Finding", "Section", "Verdict"),
     "isoscope.core.errors": ("IsoscopeError", "IsoscopeWarning"),
     "isoscope.core.figure": ("Figure", "figure"),
     "isoscope.core.number": ("POPULATION", "THIS_N", "Number"),
     "isoscope.core.source": ("Clip", "Item", "Source", "SourceKind"),
     "isoscope.core.table": ("SERIES_COLUMNS", "TABLE_COLUMNS"),
     "isoscope.figures": ("figures",),
-    "isoscope.models.family": ("RANDOM", "Family", "Stack", "families", "model_types"),
-    "isoscope.models.chunk": ("Chunk", "ModelInput", "Positions", "Reader"),
-    "isoscope.models.readers.images": ("ImageReader", "load_image_processor"),
-    "isoscope.models.readers.speech": ("WaveReader", "load_feature_extractor"),
-    "isoscope.models.readers.text": ("CausalReader", "PairReader", "TextReader"),
-    "isoscope.models.readers.tokenizer": ("load_tokenizer",),
-    "isoscope.papers": ("claims",),
+    "isoscope.models.loading.family": ("RANDOM", "Family", "Stack", "families", "model_types"),
+    "isoscope.models.loading.chunk": ("Chunk", "ModelInput", "Positions", "Reader"),
+    "isoscope.models.loading.readers.images": ("ImageReader", "load_image_processor"),
+    "isoscope.models.loading.readers.speech": ("WaveReader", "load_feature_extractor"),
+    "isoscope.models.loading.readers.text": ("CausalReader", "PairReader", "TextReader"),
+    "isoscope.models.loading.readers.tokenizer": ("load_tokenizer",),
+    "isoscope.claims": ("claims",),
     "isoscope.sources": ("sources",),
-    "isoscope.statistics.attention_cloud": ("ATTENTION_PARTS", "AttentionCloud"),
-    "isoscope.statistics.cloud": ("PARTS", "Cloud"),
-    "isoscope.statistics.declaration": ("Question",),
-    "isoscope.statistics.metric": ("Curve", "Metric", "Series", "metric", "series"),
-    "isoscope.statistics.profile": ("Profile", "profile"),
+    "isoscope.estimation.attention_cloud": ("ATTENTION_PARTS", "AttentionCloud"),
+    "isoscope.estimation.cloud": ("PARTS", "Cloud"),
+    "isoscope.estimation.declaration": ("Question",),
+    "isoscope.estimation.metric": ("Curve", "Metric", "Series", "metric", "series"),
+    "isoscope.estimation.profile": ("Profile", "profile"),
 }
 """Where each name is defined."""
 

@@ -17,8 +17,8 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.extras import PACKAGES, MissingExtraError, missing_extra
 from tests.cli.calling import Answer, process
 from tests.cli.missing import BLOCKED, Files, calls
-from tests.engine.watched import Network, batches
 from tests.patience import run_process
+from tests.watching.watched import Network, batches
 
 ROOT = Path(__file__).parents[2]
 OTHERS = ("lightning", "pytorch_lightning", "tensorboard", "sentencepiece")

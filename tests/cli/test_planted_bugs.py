@@ -26,27 +26,27 @@ SAID = "planted here"
 MEASURING = [
     "statistics.kernel:block_sums",
     "statistics.moments:Moments.add",
-    "statistics.groups:Groups.update",
+    "statistics.jackknife_groups:Groups.update",
     "statistics.sample:Sample.update",
-    "models.reduction:reduce_state",
-    "models.tap:points_of",
-    "models.attention_tap:AttentionTap._see_fused_attention",
-    "models.tensor_graph:TensorGraph.record_call",
-    "models.attention_rows:attention_rows",
-    "models.readers.tokenizer:_follow_settings",
-    "models.readers.text:_make_chunks",
-    "models.readers.text:TextReader._positions",
-    "models.config_limits:SizeLimits.check",
-    "models.load:_model_class",
-    "models.formats.weights:weights_in",
-    "engine.sites:Sites._receive",
-    "models.layout:BatchLayout.of_attention",
-    "models.layout:BatchLayout.of_states",
-    "engine.memory_estimate:_bytes_of",
-    "engine.rows:tables",
-    "engine.scheduler:Scheduler._collect",
-    "engine.task:run_task",
-    "store.writing:write_cell",
+    "models.tapping.reduction:reduce_state",
+    "models.tapping.tap:points_of",
+    "models.tapping.attention_tap:AttentionTap._see_fused_attention",
+    "models.tapping.tensor_graph:TensorGraph.record_call",
+    "models.tapping.attention_rows:attention_rows",
+    "models.loading.readers.tokenizer:_follow_settings",
+    "models.loading.readers.text:_make_chunks",
+    "models.loading.readers.text:TextReader._positions",
+    "models.loading.config_limits:SizeLimits.check",
+    "models.loading.load:_model_class",
+    "trust.weight_files:weights_in",
+    "measuring.sites:Sites._receive",
+    "models.tapping.layout:BatchLayout.of_attention",
+    "models.tapping.layout:BatchLayout.of_states",
+    "measuring.memory_estimate:_bytes_of",
+    "runs.rows:tables",
+    "measuring.scheduler:Scheduler._collect",
+    "measuring.task:run_task",
+    "runs.writing:write_cell",
     "sources.text:TextSource.items",
 ]
 
@@ -57,25 +57,25 @@ ON_THE_PAGE = [
         "report.summary:summarise",
         "report.overview:overview",
         "report.diagnosis:_high_cosine",
-        "papers.godey2024.claims.centring:centring_leaves_no_cosine.decide",
+        "studies.godey2024.claims.centring:centring_leaves_no_cosine.decide",
     ],
-    ["drawing.panels:layer_charts", "report.diagnosis:_collapse", "statistics.evidence:model_rows"],
+    ["charts.panels:layer_charts", "report.diagnosis:_collapse", "claims.evidence:model_rows"],
 ]
 """Of parts of a page: the others are made all the same. Those of a list are planted together."""
 REPAIRING = ["repair.linear:Directions.of", "repair.base:map_blocks"]
-WATCHING = ["engine.watching.probe:Probe._write", "engine.module_batches:add_to_digest"]
+WATCHING = ["watching.probe:Probe._write", "measuring.module_batches:add_to_digest"]
 ELSEWHERE = {
-    "engine.results:Results.table": ("table", "RUN"),
+    "runs.results:Results.table": ("table", "RUN"),
     "core.table:concat_tables": ("claims", "RUN"),
-    "store.cell:join_frames": ("table", "RUN"),
+    "runs.cell:join_frames": ("table", "RUN"),
     "report.page:describe_table": ("report", "RUN", "--out", "OUT"),
-    "engine.comparison:_test_differences": ("compare", "RUN", "RUN"),
-    "store.verify:_mistake_in_table_file": ("verify", "RUN"),
-    "engine.geometry:_cloud": ("embeddings", "MATRIX"),
-    "sources.arrays.npy:read_npy_header": ("embeddings", "MATRIX"),
-    "statistics.spectrum:entropy": ("embeddings", "MATRIX"),
+    "runs.comparison:_test_differences": ("compare", "RUN", "RUN"),
+    "runs.verify:_mistake_in_table_file": ("verify", "RUN"),
+    "runs.matrix_geometry:_cloud": ("embeddings", "MATRIX"),
+    "trust.arrays.npy:read_npy_header": ("embeddings", "MATRIX"),
+    "estimation.eigenvalues:entropy": ("embeddings", "MATRIX"),
     "metrics.norms:mean_norm": ("embeddings", "MATRIX"),
-    "lab.block:fixed_point": ("untrained-block", "--out", "OUT", "--draws", "2", "--length", "8"),
+    "studies.untrained_block.experiment:fixed_point": ("untrained-block", "--out", "OUT", "--draws", "2", "--length", "8"),
     "training.loop:held_out_loss": (
         "train",
         "causal-text",
@@ -137,7 +137,7 @@ def test_bugs_while_measuring(place, kind, gpt2, paragraphs, tmp_path):
 
 
 def test_an_error_of_no_file_is_a_bug(good_run):
-    with planted("engine.results:Results.table", "OSError"):
+    with planted("runs.results:Results.table", "OSError"):
         check_looks_like_a_bug(isoscope("table", good_run), "OSError")
 
 
@@ -172,7 +172,7 @@ def test_bugs_in_parts_of_a_page(places, good_run, tmp_path):
 
 def test_a_bug_behind_claims_is_an_outcome_of_its_own(good_run):
     for more in ((), ("--strict",)):
-        with planted("statistics.evidence:model_rows", "AttributeError"):
+        with planted("claims.evidence:model_rows", "AttributeError"):
             answer = isoscope("claims", good_run, "--json", *more)
         found = json.loads(answer.out)
         failed = [row for row in found if row["outcome"] == "error"]
@@ -181,7 +181,7 @@ def test_a_bug_behind_claims_is_an_outcome_of_its_own(good_run):
         assert answer.code == 1
         assert f"AttributeError: {SAID}" in answer.err
         assert answer.err.splitlines()[-1].startswith("isoscope: this is a bug")
-    with planted("statistics.evidence:model_rows", "AttributeError"):
+    with planted("claims.evidence:model_rows", "AttributeError"):
         shown = isoscope("claims", good_run)
     assert shown.code == 1
     assert f", error: This claim could not be decided, because isoscope failed: AttributeError: {SAID}" in shown.out.replace("\n", " ")

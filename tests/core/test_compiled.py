@@ -7,7 +7,7 @@ import pytest
 from isoscope.core.compiled import _warn_once, compiled
 from isoscope.core.errors import IsoscopeWarning
 
-FILES = ("isoscope.statistics.kernel_fused", "isoscope.statistics.neighbours_fused", "isoscope.models.attention_fused")
+FILES = ("isoscope.statistics.kernel_fused", "isoscope.estimation.neighbours_fused", "isoscope.models.tapping.attention_fused")
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ import json
 import pandas as pd
 import pytest
 
-from isoscope.core.block import CURVES, HISTOGRAM
-from isoscope.core.group import one_checkpoint
+from isoscope.core.model_groups import one_checkpoint
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.figures import figures
-from isoscope.lab.null import DIMENSIONS
-from isoscope.lab.null import isotropic_tables as null_tables
 from isoscope.report.files import render_chart
+from isoscope.studies.isotropic_null.experiment import DIMENSIONS
+from isoscope.studies.isotropic_null.experiment import isotropic_tables as null_tables
+from isoscope.studies.untrained_block.curves import CURVES, HISTOGRAM
 from tests.figures.specs import NO_SERIES
 
 NAMES = figures.names()

@@ -154,7 +154,7 @@ def test_every_source_and_recipe_is_used(stored):
 
 
 def test_every_claim_has_a_verdict(stored):
-    from isoscope.papers import claims
+    from isoscope.claims import claims
 
     assert {claim.name for claim in claims()} - collect({"c": stored["claims_of_models"]}, "name") == set()
 

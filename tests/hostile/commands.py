@@ -48,7 +48,7 @@ def _word(seed: str, chance: random.Random) -> str:
 
 
 def suites(seeds: Path, work: Path, chance: random.Random) -> None:
-    from isoscope.models.suite import open_suites
+    from isoscope.models.naming.suite import open_suites
 
     word = partial(_word, chance=chance)
     where = chance.choice((str(seeds / "suite"), str(seeds / "suite") + "/checkpoint-{step}", "./x-{seed}-{step}k", "embedded"))
@@ -57,8 +57,8 @@ def suites(seeds: Path, work: Path, chance: random.Random) -> None:
 
 
 def words(seeds: Path, work: Path, chance: random.Random) -> None:
-    from isoscope.engine.options import Options, parse_layers, parse_shard, parse_taps
-    from isoscope.models.model_name import resolve_model
+    from isoscope.measuring.options import Options, parse_layers, parse_shard, parse_taps
+    from isoscope.models.naming.model_name import resolve_model
     from isoscope.sources import open_source
 
     word = partial(_word, chance=chance)
@@ -142,7 +142,7 @@ def digest(said: str) -> str:
 
 def hidden_bug(error: BaseException) -> str:
     """The exception behind a refusal that a line of isoscope's raised and nobody meant to; nothing where there is none."""
-    from isoscope.models.model_errors import is_raised_by_us
+    from isoscope.models.loading.model_errors import is_raised_by_us
 
     cause = error.__cause__ or error.__context__  # the second where nobody wrote `from error`
     while cause is not None:
@@ -253,10 +253,10 @@ def jobs(seeds: Path) -> list[list[str]]:
 @cache
 def options_of(name: str) -> list[str]:
     """The options of a command that take a value."""
-    from isoscope.cli.app import VERBS, name_verb
+    from isoscope.cli.app import list_verbs
 
-    (verb,) = (verb for verb in VERBS if name_verb(verb) == name)
-    hints = {option: str(hint) for option, hint in get_type_hints(verb.run, include_extras=True).items()}
+    (run,) = (verbs[name] for verbs in list_verbs().values() if name in verbs)
+    hints = {option: str(hint) for option, hint in get_type_hints(run, include_extras=True).items()}
     return ["--" + option.replace("_", "-") for option, hint in hints.items() if "Option" in hint and "[bool" not in hint]
 
 

@@ -14,7 +14,7 @@ sys.path.insert(0, sys.argv[1])
 import numpy, pyarrow.parquet, scipy.signal
 from pathlib import Path
 from isoscope.core.errors import IsoscopeError
-from isoscope.engine.geometry import geometry
+from isoscope.runs.matrix_geometry import geometry
 from isoscope.sources import open_source
 setup, calls, more = json.loads(sys.argv[2])
 exec(setup)

@@ -207,7 +207,7 @@ def _run(folder: Path) -> None:
     from unittest import mock
 
     import isoscope
-    from isoscope.store.run import Run
+    from isoscope.runs.run import Run
 
     (folder / "run.txt").write_text("\n\n".join(f"the of and to {word} in that" for word in "abcdefghjklmnopqrstuvwxyzabcdefghjklmnop"))
     model, data = str(folder / "models" / "safetensors"), str(folder / "run.txt")
@@ -232,7 +232,7 @@ def _repairs(folder: Path) -> None:
 
 def _swept(folder: Path) -> None:
     """Four checkpoints, and a run into which a sweep measured them."""
-    from tests.engine.many_cells import checkpoints, sweep
+    from tests.measuring.many_cells import checkpoints, sweep
 
     suite = checkpoints(folder / "suite", 4)
     (folder / "data.txt").write_text("the of and\n\nthe of", "utf-8")

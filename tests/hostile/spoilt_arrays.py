@@ -127,7 +127,7 @@ CHANGES: list[Change] = [
 
 def spoil_array(path: Path, arrays: Arrays, place: int, which: int) -> str:
     """Write statistics with one array changed, and say which."""
-    from isoscope.store.tensors import write_tensors
+    from isoscope.runs.tensors import write_tensors
 
     arrays, name = dict(arrays), sorted(arrays)[place]
     CHANGES[which](arrays, name)

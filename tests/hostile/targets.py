@@ -41,7 +41,7 @@ def _closed(header: object, body: bytes) -> bytes:
 
 
 def arrays(seeds: Path, work: Path, chance: random.Random) -> None:
-    from isoscope.engine.geometry import geometry
+    from isoscope.runs.matrix_geometry import geometry
 
     geometry(_damaged(seeds, "arrays", work, chance), metric=METRICS, allow_wide=chance.random() < 0.5)
 
@@ -77,10 +77,10 @@ def images(seeds: Path, work: Path, chance: random.Random) -> None:
 
 def _read_run(run: Path, chance: random.Random) -> None:
     """A run as its readers read it; `verify` must answer whatever it holds."""
-    from isoscope.engine.merging import merge
-    from isoscope.engine.progress import Progress
-    from isoscope.engine.results import Results
-    from isoscope.store.verify import size_of, verify
+    from isoscope.core.progress import Progress
+    from isoscope.runs.merging import merge
+    from isoscope.runs.results import Results
+    from isoscope.runs.verify import size_of, verify
 
     size_of(run)
     for one in verify(run):
@@ -111,8 +111,8 @@ def _spoil_bytes(run: Path, chance: random.Random) -> None:
 
 
 def _fit(path: Path) -> None:
-    from isoscope.store.manifest import seal_manifest
-    from isoscope.store.writing import sha256
+    from isoscope.runs.manifest import seal_manifest
+    from isoscope.runs.writing import sha256
 
     manifest = json.loads((path.parent / "manifest.json").read_text())
     manifest["files"][path.name] = {"bytes": path.stat().st_size, "sha256": sha256(path)}
@@ -121,7 +121,7 @@ def _fit(path: Path) -> None:
 
 def _spoil_manifest(run: Path, chance: random.Random) -> None:
     """A manifest with other values in it, its seal made to fit."""
-    from isoscope.store.manifest import seal_manifest
+    from isoscope.runs.manifest import seal_manifest
 
     path = chance.choice(sorted((run / "cells").glob("*/manifest.json")))
     found = mutated_json(json.loads(path.read_text()), chance)
@@ -193,10 +193,10 @@ def readers(seeds: Path, work: Path, chance: random.Random) -> None:
 
 def saved(seeds: Path, work: Path, chance: random.Random) -> None:
     """A saved state, and what a sweep remembers."""
-    from isoscope.engine.ledger import Ledger
-    from isoscope.models.suite import open_suite
-    from isoscope.store.run import Run
-    from isoscope.store.verify import verify
+    from isoscope.measuring.sweep_log import Ledger
+    from isoscope.models.naming.suite import open_suite
+    from isoscope.runs.run import Run
+    from isoscope.runs.verify import verify
 
     (work / "cells").mkdir()
     kept = Run(work)
@@ -218,7 +218,7 @@ def saved(seeds: Path, work: Path, chance: random.Random) -> None:
 
 def resumed(seeds: Path, work: Path, chance: random.Random) -> None:
     """A sweep into a run of somebody else's: what is done is found in manifests and in what a sweep remembers."""
-    from tests.engine.many_cells import plan_sweep
+    from tests.measuring.many_cells import plan_sweep
 
     shutil.copytree(seeds / "swept" / "run", work / "run")
     for _ in range(chance.choice((1, 2))):
@@ -286,8 +286,8 @@ def repairs(seeds: Path, work: Path, chance: random.Random) -> None:
 
 
 def _load(path: Path, chance: random.Random) -> None:
-    from isoscope.models.load import family_for, load_model
-    from isoscope.models.model_name import resolve_model
+    from isoscope.models.loading.load import family_for, load_model
+    from isoscope.models.naming.model_name import resolve_model
 
     reference = resolve_model(("untrained:" if chance.random() < 0.15 else "") + str(path))
     family_for(reference)
@@ -350,7 +350,7 @@ def model_fields(seeds: Path, work: Path, chance: random.Random) -> None:
 
 def run_fields(seeds: Path, work: Path, chance: random.Random) -> None:
     """One value of a manifest, each in its turn, under one of the commands that read it."""
-    from isoscope.store.manifest import seal_manifest
+    from isoscope.runs.manifest import seal_manifest
 
     which = chance.choice(RUNS)
     path, found, rounds = _in_turn(seeds / which, "cells/*/manifest.json", chance.number)
@@ -371,7 +371,7 @@ def _forget_derived(run: Path) -> None:
 @cache
 def _arrays_of(path: Path) -> dict:
     """The saved statistics of a cell, by name."""
-    from isoscope.store.tensors import TensorFile
+    from isoscope.runs.tensors import TensorFile
 
     with path.open("rb") as raw:
         file = TensorFile(raw)
@@ -380,10 +380,10 @@ def _arrays_of(path: Path) -> dict:
 
 def _compute_all(folder: Path) -> None:
     """Every number and every curve that the statistics of a cell give."""
-    from isoscope.engine.results import computable_metrics
-    from isoscope.engine.rows import tables
     from isoscope.metrics import curves, metrics, profiles
-    from isoscope.store.cell import Cell
+    from isoscope.runs.cell import Cell
+    from isoscope.runs.results import computable_metrics
+    from isoscope.runs.rows import tables
 
     cell = Cell(folder)
     sites = cell.statistics()

@@ -67,9 +67,9 @@ exec("def broken(*given):\n    return None + len(given)", PLANTED)  # a bug, as 
 @pytest.mark.parametrize("place", ["mistake_in_table", "_schema", "mistake_in_statistics", "by_label", "mistake_in", "read_json"])
 def test_a_bug_in_a_reader_is_a_find(seeds, tmp_path, monkeypatch, place):
     """Whether it comes through, or whoever calls it takes it for damage and says so."""
-    import isoscope.store.cell
+    import isoscope.runs.cell
 
-    monkeypatch.setattr(isoscope.store.cell, place, PLANTED["broken"])
+    monkeypatch.setattr(isoscope.runs.cell, place, PLANTED["broken"])
 
     def whole(seeds, work, chance):
         isoscope.open(seeds / "run").table(["gride"])
@@ -136,7 +136,7 @@ def test_an_archive_whose_member_lies_before_its_start(tmp_path):
     ],
 )
 def test_a_ledger_of_another_form(tmp_path, ledger):
-    from isoscope.engine.ledger import Ledger
+    from isoscope.measuring.sweep_log import Ledger
 
     (tmp_path / "audit.json").write_text(json.dumps(ledger))
     with pytest.raises(IsoscopeError, match=r"audit\.json is damaged \(.*\); delete it and run again"):
@@ -147,7 +147,7 @@ def test_a_ledger_of_another_form(tmp_path, ledger):
 def test_a_column_of_another_type(cell, tmp_path, column, value):
     import pandas as pd
 
-    from isoscope.engine.results import Results
+    from isoscope.runs.results import Results
 
     frame = pd.read_parquet(cell / "rows.parquet")
     frame[column] = value
@@ -174,8 +174,8 @@ def test_a_column_of_another_type(cell, tmp_path, column, value):
     ],
 )
 def test_a_manifest_with_values_of_another_kind(cell, tmp_path, change):
-    from isoscope.engine.results import Results
-    from isoscope.store.manifest import seal_manifest
+    from isoscope.runs.manifest import seal_manifest
+    from isoscope.runs.results import Results
 
     path = cell / "manifest.json"
     path.write_text(seal_manifest(json.loads(path.read_text()) | change))
@@ -199,7 +199,7 @@ def test_an_archive_whose_member_has_no_name(tmp_path):
 
 
 def test_ranges_longer_than_any_list():
-    from isoscope.models.suites.selection import NumberSelection
+    from isoscope.core.number_selection import NumberSelection
 
     for word in ("0-99999999999999999999:1", "5-18446744073709551616:2"):
         with pytest.raises(IsoscopeError, match="numbers; say how far apart"):
@@ -209,9 +209,9 @@ def test_ranges_longer_than_any_list():
 
 
 def test_a_shard_that_does_not_say_what_it_measured(cell, tmp_path):
-    from isoscope.engine.merging import merge_shards
-    from isoscope.store.manifest import seal_manifest
-    from isoscope.store.run import Run
+    from isoscope.runs.manifest import seal_manifest
+    from isoscope.runs.merging import merge_shards
+    from isoscope.runs.run import Run
 
     path = cell / "manifest.json"
     manifest = json.loads(path.read_text())
@@ -222,8 +222,8 @@ def test_a_shard_that_does_not_say_what_it_measured(cell, tmp_path):
 
 
 def test_a_cell_that_does_not_say_which_shard_it_is_stands_alone(cell, tmp_path):
-    from isoscope.engine.merging import merge
-    from isoscope.store.manifest import seal_manifest
+    from isoscope.runs.manifest import seal_manifest
+    from isoscope.runs.merging import merge
 
     path = cell / "manifest.json"
     manifest = json.loads(path.read_text())
@@ -236,7 +236,7 @@ def test_text_that_is_no_text(cell, tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from isoscope.engine.results import Results
+    from isoscope.runs.results import Results
 
     path = cell / "rows.parquet"
     table = pq.read_table(path)
@@ -257,14 +257,14 @@ def test_two_columns_of_one_name(tmp_path):
 
 
 def test_the_home_of_nobody():
-    from isoscope.models.model_name import resolve_model
+    from isoscope.models.naming.model_name import resolve_model
 
     with pytest.raises(IsoscopeError, match="There is no folder ~nobody-of-this-name/x"):
         resolve_model("~nobody-of-this-name/x")
 
 
 def test_more_blocks_than_tensors(tmp_path):
-    from isoscope.models.formats.gguf import check_gguf
+    from isoscope.trust.gguf import check_gguf
 
     def text(word):
         return struct.pack("<Q", len(word)) + word
@@ -276,9 +276,9 @@ def test_more_blocks_than_tensors(tmp_path):
 
 
 def test_a_cell_that_does_not_say_what_is_cited(cell, tmp_path):
-    from isoscope.engine.citation import citation
-    from isoscope.engine.results import Results
-    from isoscope.store.manifest import seal_manifest
+    from isoscope.runs.citation import citation
+    from isoscope.runs.manifest import seal_manifest
+    from isoscope.runs.results import Results
 
     path = cell / "manifest.json"
     path.write_text(seal_manifest(json.loads(path.read_text()) | {"spec": {"data": "a"}}))
@@ -303,8 +303,8 @@ def test_a_source_without_a_name_does_not_go_through_the_machine():
     ],
 )
 def test_a_sweep_into_a_run_whose_cells_say_little_measures_them_again(seeds, tmp_path, change):
-    from isoscope.store.manifest import seal_manifest
-    from tests.engine.many_cells import sweep
+    from isoscope.runs.manifest import seal_manifest
+    from tests.measuring.many_cells import sweep
 
     shutil.copytree(seeds / "swept" / "run", tmp_path / "run")
     for path in (tmp_path / "run" / "cells").glob("*/manifest.json"):
@@ -418,9 +418,9 @@ def test_shapes_that_no_library_has_room_for(seeds, tmp_path, shape):
     import hashlib
 
     from isoscope import repair
-    from isoscope.models.audit import tensor_hashes
-    from isoscope.models.formats.state import read_file
-    from isoscope.store.partial import read_partial
+    from isoscope.models.loading.formats.state import read_file
+    from isoscope.models.naming.audit import tensor_hashes
+    from isoscope.runs.partial import read_partial
 
     about = {"format": "isoscope.repair/1", "class": "Centre", "cursor": '{"items": 1}'}
     header = json.dumps({"x": {"dtype": "F32", "shape": shape, "data_offsets": [0, 0]}, "__metadata__": about}).encode()
@@ -453,8 +453,8 @@ def test_a_tokenizer_that_panics(seeds, tmp_path):
 @pytest.mark.parametrize("prefix", ["", "untrained:"])
 def test_a_gguf_file_without_its_sizes_is_not_made_with_those_of_another_model(seeds, tmp_path, prefix):
     """Where a field is missing the library takes that of a model of 7 billion weights."""
-    from isoscope.models.load import load_model
-    from isoscope.models.model_name import resolve_model
+    from isoscope.models.loading.load import load_model
+    from isoscope.models.naming.model_name import resolve_model
 
     raw = (seeds / "models" / "llama.gguf").read_bytes()
     (tmp_path / "a.gguf").write_bytes(raw.replace(b"embedding_length", b"embedding_LENGTH").replace(b"block_count", b"block_COUNT"))
@@ -478,8 +478,8 @@ def test_a_model_that_cannot_be_finished_takes_no_memory_first(seeds, tmp_path):
     """Its encoder would take 4 GB, and then its decoder cannot be made."""
     import torch
 
-    from isoscope.models.load import load_model
-    from isoscope.models.model_name import resolve_model
+    from isoscope.models.loading.load import load_model
+    from isoscope.models.naming.model_name import resolve_model
 
     found = torch.load(seeds / "models" / "whisper.pt", weights_only=True)
     found["dims"]["n_audio_state"] = 8000
@@ -493,8 +493,8 @@ def test_a_model_in_earnest_is_held_to_the_same(seeds, tmp_path):
     import torch
     from transformers import PretrainedConfig
 
-    from isoscope.models.config_limits import build_model, check_model_size
-    from isoscope.models.model_name import resolve_model
+    from isoscope.models.loading.config_limits import build_model, check_model_size
+    from isoscope.models.naming.model_name import resolve_model
 
     class Looks(torch.nn.Module):
         def __init__(self, config):
@@ -594,9 +594,9 @@ def test_a_tokenizer_that_takes_no_tokens_at_most(seeds, tmp_path):
 def _of_another_model(folder, **sizes):
     """Put statistics of a model with other sizes in the place of a cell's own."""
     from isoscope.core.site import Site
-    from isoscope.statistics.heads import Heads
-    from isoscope.store.tensors import write_tensors
-    from tests.store.packing import pack
+    from isoscope.runs.tensors import write_tensors
+    from isoscope.statistics.head_statistics import Heads
+    from tests.runs.packing import pack
 
     made = {Site("encoder", kind, 1): Heads(names=["special", "first", "body"], **sizes) for kind in ("query", "key")}
     write_tensors(pack(made).items, folder / "statistics.safetensors")
@@ -628,7 +628,7 @@ def test_rows_of_heads_that_the_statistics_do_not_have(seeds, tmp_path):
 
 
 def test_shards_of_different_models_are_not_merged(seeds, tmp_path):
-    from isoscope.store.manifest import key_of, seal_manifest
+    from isoscope.runs.manifest import key_of, seal_manifest
 
     for i in (0, 1):
         shutil.copytree(next((seeds / "run" / "cells").iterdir()), tmp_path / "cell")
@@ -680,8 +680,8 @@ def test_a_number_that_the_first_seed_does_not_have_is_drawn_of_another(seeds, t
 def test_what_torch_raises_under_a_trace_of_channels_is_the_model_s():
     import torch
 
-    from isoscope.models.channels import ChannelTrace
-    from isoscope.models.model_errors import is_raised_by_us
+    from isoscope.models.loading.model_errors import is_raised_by_us
+    from isoscope.models.tapping.channels import ChannelTrace
 
     with pytest.raises(RuntimeError, match="Kernel size can't be greater") as raised, ChannelTrace():
         torch.nn.Conv2d(1, 1, 4)(torch.zeros(1, 1, 1, 1))

@@ -13,10 +13,10 @@ import torch
 from safetensors.torch import load_file
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.models.audit import tensor_hashes
-from isoscope.models.formats.gguf import check_gguf
-from isoscope.models.load import is_trusted, load_model
-from isoscope.models.model_name import read_config, resolve_model
+from isoscope.models.loading.load import is_trusted, load_model
+from isoscope.models.naming.audit import tensor_hashes
+from isoscope.models.naming.model_name import read_config, resolve_model
+from isoscope.trust.gguf import check_gguf
 from tests.cli.calling import isoscope
 from tests.hostile.seeds import write_gguf
 from tests.patience import WORK_LIMIT

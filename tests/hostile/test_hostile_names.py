@@ -13,10 +13,10 @@ import pytest
 from isoscope.cli.terminal import escape_controls
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.printable import plain
-from isoscope.engine.merging import merge
-from isoscope.engine.results import Results
-from isoscope.store.manifest import seal_manifest
-from isoscope.store.writing import sha256
+from isoscope.runs.manifest import seal_manifest
+from isoscope.runs.merging import merge
+from isoscope.runs.results import Results
+from isoscope.runs.writing import sha256
 from tests.cli.calling import isoscope
 
 NAME = "evil\x1b[2J\x1b]0;owned\x07\x9b31m\x08\x08<script>alert(1)</script>$(touch /tmp/owned)"
@@ -124,7 +124,7 @@ def test_a_manifest_names_only_files_of_its_cell(seeds, tmp_path, name):
 def test_a_hub_that_names_files_outside_writes_nothing_there(tmp_path, monkeypatch):
     from huggingface_hub import constants
 
-    from isoscope.models.model_name import resolve_model
+    from isoscope.models.naming.model_name import resolve_model
     from tests.models.loopback_hub import Commit, LoopbackHub
 
     with LoopbackHub() as hub:

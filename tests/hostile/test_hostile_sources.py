@@ -16,8 +16,9 @@ import soundfile
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.sources import open_source, speech
-from isoscope.sources.arrays import array_file, open_array
+from isoscope.sources.arrays import open_array
 from isoscope.sources.hub import HubSource
+from isoscope.trust.arrays import array_file
 from tests.cli.calling import isoscope
 from tests.hostile.confined import confined, items, measured
 
@@ -78,7 +79,7 @@ def test_an_archive_whose_bytes_cannot_be_what_it_claims(tmp_path):
 
 
 def test_an_archive_in_fortran_order_does_not_fill_the_disk(tmp_path, monkeypatch):
-    from isoscope.sources.arrays import npz
+    from isoscope.trust.arrays import npz
 
     np.savez_compressed(tmp_path / "x.npz", np.asfortranarray(np.ones((300, 40))))
     usage = npz.shutil.disk_usage(tmp_path)._replace(free=100_000)

@@ -9,8 +9,8 @@ import torch
 from brute_force import LENGTHS, NO_UNIT, brute_force, equal_points
 
 from isoscope.core.errors import IsoscopeWarning
+from isoscope.estimation.matrix_cloud import cloud_of
 from isoscope.metrics import curves, mean_cosine, metrics, registry
-from isoscope.statistics.matrix_cloud import cloud_of
 
 N, D = 260, 24
 PLAIN = [metric for metric in metrics("points") if not metric.name.startswith(("local_", "cluster_"))]

@@ -9,14 +9,14 @@ import torch
 import isoscope.metrics as m
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
-from isoscope.models.attention_call import AttentionCall
-from isoscope.models.attention_rows import attention_rows, count_scores
-from isoscope.models.layout import Layout
-from isoscope.models.reduction import reduce_heads, reduce_rows
-from isoscope.statistics.attention import EDGES, AttentionStatistics
-from isoscope.statistics.attention_cloud import AttentionCloud
-from isoscope.statistics.heads import Heads
-from isoscope.statistics.matrix_cloud import cloud_of
+from isoscope.estimation.attention_cloud import AttentionCloud
+from isoscope.estimation.matrix_cloud import cloud_of
+from isoscope.models.tapping.attention_call import AttentionCall
+from isoscope.models.tapping.attention_rows import attention_rows, count_scores
+from isoscope.models.tapping.layout import Layout
+from isoscope.models.tapping.reduction import reduce_heads, reduce_rows
+from isoscope.statistics.attention_statistics import EDGES, AttentionStatistics
+from isoscope.statistics.head_statistics import Heads
 from isoscope.statistics.sample import point_hashes
 
 NAMES = ["special", "first", "body"]

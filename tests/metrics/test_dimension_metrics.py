@@ -10,9 +10,9 @@ import pytest
 from brute_dimension import brute_dimensions, distinct, facco, gride, mle, razzhigaev, sorted_distances
 
 from isoscope.core.errors import IsoscopeError
+from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.matrix_cloud import cloud_of
 from isoscope.metrics import gride_scales, levina_bickel, registry, two_nn, two_nn_batches, two_nn_mle, two_nn_razzhigaev, two_nn_sizes
-from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.matrix_cloud import cloud_of
 from isoscope.statistics.sample import Sample, mix
 
 NAMES = ("two_nn", "two_nn_razzhigaev", "two_nn_mle", "two_nn_batches", "gride", "levina_bickel")

@@ -8,6 +8,8 @@ import pytest
 from scipy.stats import skew
 
 from isoscope.core.errors import IsoscopeError
+from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.matrix_cloud import cloud_of
 from isoscope.metrics import (
     cluster_isoscore,
     cluster_share,
@@ -17,8 +19,6 @@ from isoscope.metrics import (
     local_share,
     local_share_excess,
 )
-from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.matrix_cloud import cloud_of
 from isoscope.statistics.sample import Sample, mix, point_hashes
 
 LOCAL = [local_share, local_isoscore, local_share_excess, local_isoscore_excess]
@@ -83,7 +83,7 @@ def test_the_interval_of_hubness_holds_what_many_samples_give():
 
 def test_the_chance_of_a_null_is_known_from_a_single_draw_too(monkeypatch):
     many = hubness(np.random.default_rng(2).standard_normal((301, 21)))
-    monkeypatch.setattr("isoscope.statistics.resampled_neighbours.WORK", 1)
+    monkeypatch.setattr("isoscope.estimation.resampled_neighbours.WORK", 1)
     values = [hubness(np.random.default_rng(seed).standard_normal((305 + 4 * seed, 21))) for seed in range(6)]
     assert np.mean([value.null for value in values]) == pytest.approx(many.null, abs=3 * many.null_sd)
     assert 0.4 < np.mean([value.null_sd for value in values]) / many.null_sd < 3
@@ -186,7 +186,7 @@ def test_what_takes_seconds_is_computed_only_where_it_is_named():
 
 
 def test_work_is_shared_between_metrics_of_a_cloud(monkeypatch):
-    from isoscope.statistics import local
+    from isoscope.estimation import local_geometry as local
 
     cloud = cloud_of(made())
     first = local_share(cloud)

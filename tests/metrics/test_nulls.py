@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.matrix_cloud import cloud_of
 from isoscope.metrics import metrics, registry, top_share, top_share_norm_null
-from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.groups import GROUPS
+from isoscope.statistics.jackknife_groups import GROUPS
 from isoscope.statistics.kernel import block_sums
-from isoscope.statistics.matrix_cloud import cloud_of
 from isoscope.statistics.site_statistics import SiteStatistics
 
 CLOSED = ("isotropy_score", "mean_cosine", "between_cosine", "cosine_sd", "drift_norm", "drift_ratio")

@@ -3,12 +3,12 @@
 import numpy as np
 import torch
 
-from isoscope.models.chunk import Chunk
+from isoscope.models.loading.chunk import Chunk
 
 
 def sequences_of(loaded, source, seq_len):
     """(item, ids, special) of every sequence of a source, in order."""
-    from isoscope.models.readers.text import encode_text
+    from isoscope.models.loading.readers.text import encode_text
 
     return [(item.id, s.data, s.special) for item in source.items() for s in encode_text(loaded.processor, item.content, seq_len)]
 
@@ -26,7 +26,7 @@ def hidden_states(loaded, sequences):
     def catch(stack):
         return lambda module, args, output: caught.__setitem__(stack, output[0] if isinstance(output, tuple) else output)
 
-    from isoscope.models.blocks import find_blocks
+    from isoscope.models.tapping.blocks import find_blocks
 
     blocks = {name: find_blocks(stack.module, name, stack.blocks) for name, stack in stacks.items()}
     handles = [found[-1][1].register_forward_hook(catch(name)) for name, found in blocks.items()]

@@ -10,15 +10,15 @@ from transformers import (
     AutoModelForSeq2SeqLM,
 )
 
-from isoscope.models.architectures import register_architectures
-from isoscope.models.architectures.character_bert import (
+from isoscope.models.loading.architectures import register_architectures
+from isoscope.models.loading.architectures.character_bert import (
     CharacterBertConfig,
     CharacterBertForPreTraining,
     CharacterBertModel,
     CharacterTokenizer,
 )
-from isoscope.models.architectures.manta_lm import MantaConfig, MantaForConditionalGeneration, MantaModel
-from isoscope.models.architectures.van import VanConfig, VanForImageClassification, VanModel
+from isoscope.models.loading.architectures.manta_lm import MantaConfig, MantaForConditionalGeneration, MantaModel
+from isoscope.models.loading.architectures.van import VanConfig, VanForImageClassification, VanModel
 
 # One line: a name, and a shape in numbers or named sizes. (a b) stands for each in turn.
 # Sources: transformers 4.30, models/van and its conversion script (VAN); helboukkouri/character-bert on GitHub, its checkpoint test, and

@@ -6,10 +6,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from isoscope.models.attention_call import AttentionCall
-from isoscope.models.attention_tap import AttentionTap
-from isoscope.models.family import Stack
-from isoscope.models.tap import Tap
+from isoscope.models.loading.family import Stack
+from isoscope.models.tapping.attention_call import AttentionCall
+from isoscope.models.tapping.attention_tap import AttentionTap
+from isoscope.models.tapping.tap import Tap
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 """Of Swin v2, which takes 200 from the scores between windows: about a mean of −100 float32 has fewer digits."""

@@ -416,7 +416,7 @@ def kind_of(small: Small):
     """The class of the model: transformers' own, or one written here."""
     import transformers
 
-    from isoscope.models.architectures import register_architectures
+    from isoscope.models.loading.architectures import register_architectures
 
     return register_architectures().get(small.model) or getattr(transformers, small.model)
 

@@ -16,8 +16,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import isoscope.repair
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
+from isoscope.estimation.matrix_cloud import cloud_of
 from isoscope.repair import AllButTheTop, Centre, HasStatistics, Standardise, Whiten
-from isoscope.statistics.matrix_cloud import cloud_of
 from tests.repair.repair_clouds import OpenRun, anisotropic
 
 ROOT = Path(__file__).parents[2]

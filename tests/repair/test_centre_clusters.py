@@ -9,9 +9,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
+from isoscope.estimation.matrix_cloud import cloud_of
 from isoscope.metrics import mean_cosine, top_share
 from isoscope.repair import AllButTheTop, Centre, CentreClusters, RepairError, load
-from isoscope.statistics.matrix_cloud import cloud_of
 from isoscope.statistics.sample import mix, point_hashes
 from isoscope.statistics.site_statistics import SiteStatistics
 from tests.repair.repair_clouds import anisotropic

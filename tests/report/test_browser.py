@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from isoscope.report.page import render_page
-from isoscope.report.training import rows_on_page
+from isoscope.studies.training_dynamics.sentences import rows_on_page
 from tests.figures.made_suite import SUITES
 from tests.report.made_page import MANIFESTS, MARKUP, SCRIPT, TITLE, TRAINING, assert_carried, made_tables
 from tests.report.opened import Opened, opened

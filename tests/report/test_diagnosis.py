@@ -6,7 +6,7 @@ import pytest
 
 from isoscope.core.failures import Failures
 from isoscope.report.diagnosis import diagnosis
-from tests.papers.made_rows import HEADS, LAYERS, RISING, Row, head_rows, layer_rows, row, tables
+from tests.claims.made_rows import HEADS, LAYERS, RISING, Row, head_rows, layer_rows, row, tables
 
 WIDE, NARROW = [0.1] * 7, [0.7] * 7
 

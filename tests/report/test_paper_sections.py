@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from isoscope.claims import papers
 from isoscope.core.figure import Figure
 from isoscope.figures import figures
-from isoscope.papers import papers
 from isoscope.report.charts import OTHERS, TOPICS, Drawing, group_by_topic, place
 from isoscope.report.claims import FindingRow, VerdictRow
 from isoscope.report.paper_sections import describe_outcomes, explain_undecided, figure_citations, paper_sections

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 from isoscope.core.token_slices import POINTS
+from isoscope.estimation.cloud import Cloud
 from isoscope.metrics import metrics
-from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.matrix import accumulate
+from isoscope.statistics.matrix_statistics import accumulate
 from isoscope.statistics.moments import Moments
 from isoscope.statistics.site_statistics import SiteStatistics
 

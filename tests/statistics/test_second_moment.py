@@ -162,7 +162,7 @@ def test_float32_products_leave_an_empty_direction_empty(d, rank, n):
 
     By Weyl's inequality rounding moves each of them by no more than the norm of what was rounded, which is a part of the largest.
     """
-    from isoscope.statistics.spectrum import Spectrum
+    from isoscope.estimation.eigenvalues import Spectrum
 
     rng = np.random.default_rng(d)
     x = (rng.standard_normal((n, rank)) @ rng.standard_normal((rank, d)) + 3).astype(np.float32)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from isoscope.core.claim import Claim, Finding, Verdict
+from isoscope.claims.claim import Claim, Finding, Verdict
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.figure import Figure
 from isoscope.core.source import Item, SourceKind
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
-from isoscope.models.family import RANDOM, Family, Stack
+from isoscope.models.loading.family import RANDOM, Family, Stack
 from isoscope.testing import check_claim, check_family, check_figure, check_source
 
 rng = np.random.default_rng(0)

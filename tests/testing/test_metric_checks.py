@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from isoscope.core.number import POPULATION, Number
-from isoscope.statistics.metric import Metric, Series
-from isoscope.statistics.profile import Profile, pairwise_differences
-from isoscope.statistics.spectrum import top_part
+from isoscope.estimation.eigenvalues import top_part
+from isoscope.estimation.metric import Metric, Series
+from isoscope.estimation.profile import Profile, pairwise_differences
 from isoscope.testing import check_metric, check_profile, check_series
 
 

@@ -1,6 +1,6 @@
 """Trainings of a few seconds."""
 
-from isoscope.engine.training import run_training
+from isoscope.training.run_training import run_training
 
 SMALL = {"width": 32, "heads": 1, "layers": 2, "length": 32, "batch": 4}
 

@@ -8,8 +8,8 @@ import torch
 from safetensors.torch import load_file
 
 import isoscope.training
-from isoscope.engine.training import run_training
-from isoscope.models.suite import open_suite
+from isoscope.models.naming.suite import open_suite
+from isoscope.training.run_training import run_training
 
 SUITES = Path(isoscope.training.__file__).parent / "suites"
 

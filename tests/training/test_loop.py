@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.engine.training import run_training
 from isoscope.training.recipe import RECIPES
+from isoscope.training.run_training import run_training
 from tests.patience import run_process
 from tests.training.small_trainings import SMALL, train_small, weights
 
@@ -44,7 +44,7 @@ def test_killed_and_resumed_has_equal_checkpoints(corpus, tmp_path, monkeypatch,
     monkeypatch.setattr("isoscope.training.loop.SAVE_EVERY", 0.0)
     command = (
         "import os, pathlib, signal, isoscope.training.loop as loop; loop.SAVE_EVERY = 0.0\n"
-        "from isoscope.engine.training import run_training\n"
+        "from isoscope.training.run_training import run_training\n"
         "def kill_at(owner, name, call):\n"
         "    calls, real = iter(range(1, 10**9)), getattr(owner, name)\n"
         "    setattr(owner, name, lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL) if next(calls) == call else real(*a, **k))\n"

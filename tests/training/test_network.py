@@ -5,11 +5,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from isoscope.engine.training import run_training
 from isoscope.sources import open_source
 from isoscope.training.data import load_data
 from isoscope.training.loop import new_network
 from isoscope.training.recipe import find_recipe
+from isoscope.training.run_training import run_training
 from tests.training.small_trainings import SMALL
 
 

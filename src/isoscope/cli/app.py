@@ -1,35 +1,17 @@
-"""The application and its verbs."""
+"""The application and its verbs. Those of the instrument are files of this folder; each study may bring one in its `command.py`."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from types import ModuleType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from isoscope.cli import (
-    cite,
-    claims,
-    compare,
-    compare_definitions,
-    drift_test,
-    dynamics,
-    embeddings,
-    isotropic_null,
-    list_,
-    measure,
-    merge,
-    report,
-    reproduce,
-    serve,
-    sweep,
-    table,
-    train,
-    untrained_block,
-    verify,
-)
-from isoscope.cli.output import print_note
+from isoscope.cli import cite, claims, compare, embeddings, list_, measure, merge, report, serve, sweep, table, train, verify
+from isoscope.console.output import print_note
+from isoscope.core.registry import modules_of
 from isoscope.core.version import __version__
 
 app = typer.Typer(
@@ -43,22 +25,25 @@ app = typer.Typer(
 )
 PANELS: dict[str, tuple[ModuleType, ...]] = {
     "Measure": (measure, sweep, train, embeddings),
-    "Read a run": (table, report, serve, compare, cite, list_),
-    "Studies": (reproduce, claims, drift_test, dynamics, compare_definitions, isotropic_null, untrained_block),
+    "Read a run": (table, report, serve, compare, claims, cite, list_),
     "Maintain runs": (merge, verify),
 }
-"""The verbs under the headings of `isoscope --help`."""
-VERBS = tuple(verb for verbs in PANELS.values() for verb in verbs)
+"""The verbs of the instrument under the headings of `isoscope --help`. A verb is called by the name of its file."""
 
 
-def name_verb(verb: ModuleType) -> str:
-    """The name of a verb on the command line, which is that of its file."""
-    return verb.__name__.rpartition(".")[2].rstrip("_").replace("_", "-")
+def list_verbs() -> dict[str, dict[str, Callable[..., Any]]]:
+    """By heading, every verb and the function that runs it."""
+    panels = {
+        panel: {verb.__name__.rpartition(".")[2].rstrip("_").replace("_", "-"): verb.run for verb in verbs}
+        for panel, verbs in PANELS.items()
+    }
+    of_studies = {module.VERB: module.run for module in modules_of("isoscope.studies.*.command")}
+    return panels | {"Studies": of_studies}
 
 
-for panel, verbs in PANELS.items():
-    for verb in verbs:
-        app.command(name=name_verb(verb), rich_help_panel=panel)(verb.run)
+for panel, verbs in list_verbs().items():
+    for verb, run in verbs.items():
+        app.command(name=verb, rich_help_panel=panel)(run)
 
 
 def _print_version(wanted: bool) -> None:

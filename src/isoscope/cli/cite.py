@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from isoscope.cli.arguments import Json, RunFolder
-from isoscope.cli.output import print_json
+from isoscope.console.arguments import Json, RunFolder
+from isoscope.console.output import print_json
 
 
 def run(path: RunFolder, json: Json = False) -> None:
@@ -15,8 +15,8 @@ def run(path: RunFolder, json: Json = False) -> None:
 
     `isoscope cite runs/bert > methods.txt`
     """
-    from isoscope.engine.citation import citation
-    from isoscope.engine.results import Results
+    from isoscope.runs.citation import citation
+    from isoscope.runs.results import Results
 
     cited = citation(Results(path))
     if json:

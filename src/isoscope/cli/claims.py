@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from isoscope.cli.arguments import Json, OnRequest, RunFolders
-from isoscope.cli.output import new_table, print_json, print_table, print_text
+from isoscope.console.arguments import Json, OnRequest, RunFolders
+from isoscope.console.output import new_table, print_json, print_table, print_text
 
 if TYPE_CHECKING:
     from isoscope.report.claims import VerdictRow
@@ -38,9 +38,9 @@ def run(
     """
     from dataclasses import asdict
 
+    from isoscope.claims import claims
     from isoscope.cli.run_tables import read_runs
     from isoscope.core.failures import Failures
-    from isoscope.papers import claims
     from isoscope.report.claims import verdict_rows
 
     claims(paper)  # refuses an unknown paper before anything is read

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from isoscope.cli.arguments import Json, Policy
-from isoscope.cli.output import new_table, print_json, print_table, print_text, to_records
+from isoscope.console.arguments import Json, Policy
+from isoscope.console.output import new_table, print_json, print_table, print_text, to_records
 from isoscope.core.wording import format_count, format_interval, format_number
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from isoscope.engine.comparison import Comparison
+    from isoscope.runs.comparison import Comparison
 
 NOTE = (
     "Differences are B − A with 95 % intervals. Paired: the same documents are left out, or drawn, of both runs at once; unpaired: from "
@@ -54,8 +54,8 @@ def run(
 
     `isoscope compare runs/suite runs/suite --model decoder@0=decoder@800`
     """
-    from isoscope.engine.comparison import compare
-    from isoscope.engine.results import Results
+    from isoscope.runs.comparison import compare
+    from isoscope.runs.results import Results
 
     comparison = compare(Results(run_a), Results(run_b), metric=metric or None, policy=policy, models=_parse_pairs(model or []))
     over = None if fail_over is None else comparison.rows_beyond(fail_over)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from isoscope.cli.arguments import CONVENTIONS, AllowWide, ArrayKey, Json, Quiet, Seed
-from isoscope.cli.output import new_table, print_json, print_table
+from isoscope.console.arguments import CONVENTIONS, AllowWide, ArrayKey, Json, Quiet, Seed
+from isoscope.console.output import new_table, print_json, print_table
 from isoscope.core.wording import format_interval, format_number
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def run(
     `isoscope embeddings index.safetensors --key weight --metric mean_cosine --metric isoscore --json`
     """
     from isoscope.core.errors import IsoscopeError, nearest
-    from isoscope.engine.geometry import geometry
     from isoscope.metrics import metrics
+    from isoscope.runs.matrix_geometry import geometry
 
     if convention and metric:
         raise IsoscopeError("A --convention chooses the metrics itself; leave out --metric.")
@@ -48,7 +48,7 @@ def run(
         if name not in known:
             raise IsoscopeError(f"There is no metric called {name!r}{nearest(name, list(known)) or '; see `isoscope list metrics`.'}")
     if convention:
-        from isoscope.engine.conventions import of_matrix
+        from isoscope.studies.definitions.analysis import of_matrix
 
         answers = of_matrix(file, [convention], key=key, sample=sample, seed=seed, allow_wide=allow_wide)
         numbers = {str(answer.as_dict()["metric"]): answer.number for answer in answers}

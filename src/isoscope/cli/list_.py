@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from isoscope.cli.arguments import Json
-from isoscope.cli.output import new_table, print_json, print_table
+from isoscope.console.arguments import Json
+from isoscope.console.output import new_table, print_json, print_table
 
 NAMES = ("name", "family", "modality")
 """Columns that are never broken."""
@@ -39,9 +39,9 @@ def run(
 
 
 def _metrics() -> list[dict[str, str]]:
+    from isoscope.estimation.metric import Metric
+    from isoscope.estimation.profile import Profile
     from isoscope.metrics import metrics, profiles
-    from isoscope.statistics.metric import Metric
-    from isoscope.statistics.profile import Profile
 
     entries: list[Metric | Profile] = [*metrics(), *profiles()]
     return [
@@ -57,7 +57,7 @@ def _metrics() -> list[dict[str, str]]:
 
 
 def _families() -> list[dict[str, str]]:
-    from isoscope.models.family import families
+    from isoscope.models.loading.family import families
 
     return [
         {
@@ -86,7 +86,7 @@ def _figures() -> list[dict[str, str]]:
 
 
 def _claims() -> list[dict[str, str]]:
-    from isoscope.papers import claims
+    from isoscope.claims import claims
 
     return [
         {"name": claim.name, "paper": f"{claim.paper} ({claim.number})", "says": claim.statement, "refuted by": claim.refuted_by}

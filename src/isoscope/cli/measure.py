@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from isoscope.cli.measure_options import add_measure_options
-from isoscope.cli.output import print_run
+from isoscope.console.output import print_run
 
 
 @add_measure_options()
@@ -44,7 +44,7 @@ def run(
 
     `isoscope measure model.gguf --data wiki.parquet --column body --shard 1/4 --out runs/part1`
     """
-    from isoscope.engine.measure import describe_measurement, measure
+    from isoscope.measuring.measure import describe_measurement, measure
 
     if dry_run:
         for line in describe_measurement(models, split_into=split_into, **options):

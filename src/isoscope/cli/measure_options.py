@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from isoscope.cli.arguments import Address, Executor, JsonCells, Quiet, RunOut, TextColumn, Threads
+from isoscope.console.arguments import Address, Executor, JsonCells, Quiet, RunOut, TextColumn, Threads
 
 
 def _options(
@@ -128,7 +128,7 @@ def add_measure_options(**defaults: Any) -> Callable[[Callable[..., None]], Call
 
 
 def _parse_options(given: dict[str, Any]) -> dict[str, Any]:
-    from isoscope.engine.options import parse_shard, parse_taps
+    from isoscope.measuring.options import parse_shard, parse_taps
 
     return given | {
         "data": given["data"] or "embedded",

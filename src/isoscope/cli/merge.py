@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from isoscope.cli.arguments import JsonCells
-from isoscope.cli.output import print_run
+from isoscope.console.arguments import JsonCells
+from isoscope.console.output import print_run
 
 
 def run(
@@ -21,6 +21,6 @@ def run(
 
     `isoscope merge runs/part1 runs/part2 --out runs/whole`
     """
-    from isoscope.engine.merging import merge
+    from isoscope.runs.merging import merge
 
     print_run(merge(list(runs), out), as_json=json)

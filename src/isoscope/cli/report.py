@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from isoscope.cli.arguments import OnRequest, RunFolders
-from isoscope.cli.output import print_json, print_note, write_errors_as_user_errors
+from isoscope.console.arguments import OnRequest, RunFolders
+from isoscope.console.output import print_json, print_note, write_errors_as_user_errors
 
 
 def run(

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 def read_runs(runs: Sequence[str], on_request: Sequence[str] = ()) -> tuple[pd.DataFrame, pd.DataFrame, list[dict[str, Any]]]:
     """The table, the series and the manifests of runs, with these metrics and series computed on request."""
     from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables
-    from isoscope.engine.results import Results
     from isoscope.metrics import curves
+    from isoscope.runs.results import Results
 
     opened = [Results(run) for run in runs]
     known_series = {entry.name for entry in curves()}

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from isoscope.cli.measure_options import add_measure_options
-from isoscope.cli.output import print_json, print_note
+from isoscope.console.output import print_json, print_note
 
 FOR_AUDIT = ("quiet", "trust_remote_code", "allow_partial")
 """The options of a measurement that matter if nothing is measured."""
@@ -52,8 +52,8 @@ def run(
 
     `isoscope sweep embedded --out runs/embedded`
     """
-    from isoscope.engine.executor import Engine
-    from isoscope.engine.sweep import audit, describe_sweep, sweep_with_faults
+    from isoscope.measuring.executor import Engine
+    from isoscope.measuring.sweep import audit, describe_sweep, sweep_with_faults
 
     chosen: dict[str, Any] = {"steps": steps, "seeds": seeds, "delete": delete}
     if audit_only:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from isoscope.cli.arguments import CONVENTIONS, RunFolder
-from isoscope.cli.output import to_records, write_errors_as_user_errors
+from isoscope.console.arguments import CONVENTIONS, RunFolder
+from isoscope.console.output import to_records, write_errors_as_user_errors
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +52,7 @@ def run(
     `isoscope table runs/bert --format parquet --out bert.parquet`
     """
     from isoscope.core.errors import IsoscopeError, nearest
-    from isoscope.engine.results import Results
+    from isoscope.runs.results import Results
 
     form = "json" if json else format
     if form not in FORMATS:
@@ -63,7 +63,7 @@ def run(
         raise IsoscopeError("A --convention chooses metrics and tokens itself; leave out --metric, --policy and --series.")
     results = Results(path)
     if convention:
-        from isoscope.engine.conventions import conventions_rows
+        from isoscope.studies.definitions.analysis import conventions_rows
 
         frame = conventions_rows(results, convention)
     else:
@@ -81,7 +81,7 @@ def run(
 
 def _write_json(frame: pd.DataFrame, out: str | None) -> None:
     """Write a list of rows with every digit, which pandas' own writer does not keep."""
-    from isoscope.core.bounded import strict_json
+    from isoscope.trust.safe_io import strict_json
 
     text = strict_json(to_records(frame)) + "\n"
     if out is None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from isoscope.cli.arguments import Quiet, TextColumn
+from isoscope.console.arguments import Quiet, TextColumn
 
 
 def run(
@@ -49,7 +49,7 @@ def run(
 
     `isoscope train images --data cifar10/ --steps 3000 --out suites/vision`
     """
-    from isoscope.engine.training import run_training
+    from isoscope.training.run_training import run_training
 
     suite = run_training(
         name,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from isoscope.cli.arguments import Json, Quiet, RunFolder
-from isoscope.cli.output import print_json
+from isoscope.console.arguments import Json, Quiet, RunFolder
+from isoscope.console.output import print_json
 from isoscope.core.wording import format_count
 
 
@@ -26,8 +26,8 @@ def run(path: RunFolder, json: Json = False, quiet: Quiet = False) -> None:
 
     from isoscope.core.errors import IsoscopeError
     from isoscope.core.printable import plain
-    from isoscope.engine.progress import Progress
-    from isoscope.store.verify import cells_in, is_run, size_of, verify
+    from isoscope.core.progress import Progress
+    from isoscope.runs.verify import cells_in, is_run, size_of, verify
 
     folder = Path(path)
     if not is_run(folder):

@@ -1,7 +1,7 @@
 """A registry finds what the files of a package declare: metrics, figures, families, sources, papers, claims.
 
 A file may declare several objects, alone or in a list; each is registered under its own name. Folders named in the environment
-variable `ISOSCOPE_PLUGINS` may hold `metrics/`, `figures/`, `families/`, `sources/`, `papers/` or `claims/` of their own, so that one can
+variable `ISOSCOPE_PLUGINS` may hold `metrics/`, `figures/`, `families/`, `sources/`, `claims/` or `studies/` of their own, so that one can
 be added without touching the installed package.
 """
 
@@ -27,8 +27,8 @@ class Registry(Generic[T]):
     Args:
         kind: the class of the objects. Each has a `name`.
         what: what an error message calls one of them.
-        packages: dotted names. A `*` stands for every package in that place: `isoscope.papers.*.claims`. A name that does not exist is
-            skipped where it has a `*`.
+        packages: dotted names. A `*` stands for every package in that place: `isoscope.studies.*.claims`. A name that does not exist is
+            skipped where it has a `*`. Files of plugins belong to the first.
 
     Nothing is imported before the first look-up.
     """
@@ -60,8 +60,8 @@ class Registry(Generic[T]):
     def _load(self) -> dict[str, T]:
         if self._entries is None:
             entries: dict[str, T] = {}
-            for package in self.packages:
-                for module in _modules_of(package):
+            for i, package in enumerate(self.packages):
+                for module in modules_of(package, plugins=i == 0):
                     self._add_declarations(module, entries)
             self._entries = dict(sorted(entries.items()))
         return self._entries
@@ -78,13 +78,13 @@ class Registry(Generic[T]):
                 raise IsoscopeError(f"{module.__file__} declares a {self.what} called {name!r}, and there is one of that name already.")
 
 
-def _modules_of(pattern: str, *, plugins: bool = True) -> Iterator[ModuleType]:
+def modules_of(pattern: str, *, plugins: bool = True) -> Iterator[ModuleType]:
     """The modules of a package and of the plugin folders of the same name; a plain module stands for itself."""
     before, star, after = pattern.partition(".*.")
     if star:
         names = [f"{before}.{found.name}.{after}" for found in pkgutil.iter_modules(_search_path(before)) if found.ispkg]
         for i, name in enumerate([name for name in names if find_spec(name) is not None]):
-            yield from _modules_of(name, plugins=i == 0)  # a plugin's file must not be imported once for each of them
+            yield from modules_of(name, plugins=plugins and i == 0)  # a plugin's file must not be imported once for each of them
         return
     package = importlib.import_module(pattern)
     if not hasattr(package, "__path__"):

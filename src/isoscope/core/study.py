@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.failures import Failures
+from isoscope.core.progress import Progress
 from isoscope.core.registry import Registry
 
 Tables = tuple[pd.DataFrame, pd.DataFrame]
@@ -55,6 +56,10 @@ class Study:
     """Which rows and points the page carries, where all of them would be too many."""
     derive: Callable[[Path], None] | None = None
     """Adds to a run what its cells say together. It is called after a sweep."""
+    experiment: Callable[[Path, Mapping[str, Any], Progress], None] | None = None
+    """Runs the study's own experiment for a paper, and adds its cells to a run. The options are those of `isoscope reproduce`."""
+    command: str = ""
+    """The command that runs the experiment, without its `--out`."""
 
 
 studies: Registry[Study] = Registry(Study, "study", "isoscope.studies.*.study")

@@ -1,8 +1,8 @@
-"""Figures: pure functions from the two tables to a chart. A file holds the variants of one figure; `isoscope.drawing` what all share."""
+"""Figures of the instrument: pure functions from the two tables to a chart. `isoscope.charts` holds what figures share."""
 
 from __future__ import annotations
 
 from isoscope.core.figure import Figure
 from isoscope.core.registry import Registry
 
-figures: Registry[Figure] = Registry(Figure, "figure", __name__)
+figures: Registry[Figure] = Registry(Figure, "figure", __name__, "isoscope.studies.*.figures")

@@ -6,17 +6,17 @@ from typing import Any
 
 import pandas as pd
 
+from isoscope.charts import lazy_altair as alt
+from isoscope.charts.axes import layer_axis
+from isoscope.charts.colours import INK, line_colour
+from isoscope.charts.different_n import Title, split_by_n
+from isoscope.charts.labels import label_lines, line_names
+from isoscope.charts.panels import arrange_panels, layer_charts
+from isoscope.charts.policies import POLICY_IS_CHOSEN
+from isoscope.charts.records import json_records
+from isoscope.charts.tooltips import INTERVAL, interval_expression, tooltips
 from isoscope.core.figure import figure
-from isoscope.drawing import lazy_altair as alt
-from isoscope.drawing.axes import layer_axis
-from isoscope.drawing.colours import INK, line_colour
-from isoscope.drawing.different_n import Title, split_by_n
-from isoscope.drawing.labels import label_lines, line_names
-from isoscope.drawing.panels import arrange_panels, layer_charts
-from isoscope.drawing.policies import POLICY_IS_CHOSEN
-from isoscope.drawing.records import json_records
-from isoscope.drawing.tooltips import INTERVAL, interval_expression, tooltips
-from isoscope.statistics.chance import head_threshold
+from isoscope.estimation.isotropic_quantiles import head_threshold
 
 TOPIC = "Attention"
 KINDS = {"attention": "", "cross_attention": "cross-attention, "}

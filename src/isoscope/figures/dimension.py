@@ -6,16 +6,16 @@ from typing import Any
 
 import pandas as pd
 
+from isoscope.charts import lazy_altair as alt
+from isoscope.charts.colours import layer_colour, line_colour
+from isoscope.charts.depth_profile import draw_depth_profiles
+from isoscope.charts.labels import label_lines, line_names
+from isoscope.charts.panels import arrange_panels, layer_charts
+from isoscope.charts.policies import POLICY_IS_CHOSEN, title_by_policy
+from isoscope.charts.records import json_records, round_columns
+from isoscope.charts.selection import peak_layers, pick_evenly, select_layers
+from isoscope.charts.tooltips import tooltips
 from isoscope.core.figure import figure
-from isoscope.drawing import lazy_altair as alt
-from isoscope.drawing.colours import layer_colour, line_colour
-from isoscope.drawing.depth_profile import draw_depth_profiles
-from isoscope.drawing.labels import label_lines, line_names
-from isoscope.drawing.panels import arrange_panels, layer_charts
-from isoscope.drawing.policies import POLICY_IS_CHOSEN, title_by_policy
-from isoscope.drawing.records import json_records, round_columns
-from isoscope.drawing.selection import peak_layers, pick_evenly, select_layers
-from isoscope.drawing.tooltips import tooltips
 
 TOPIC = "Shape and dimension"
 ESTIMATES = {

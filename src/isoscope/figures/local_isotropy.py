@@ -6,16 +6,16 @@ from typing import Any
 
 import pandas as pd
 
+from isoscope.charts import lazy_altair as alt
+from isoscope.charts.axes import layer_axis
+from isoscope.charts.colours import GREEN, INK, PINK
+from isoscope.charts.labels import label_lines, line_names
+from isoscope.charts.panels import arrange_panels, layer_charts
+from isoscope.charts.policies import POLICY_IS_CHOSEN
+from isoscope.charts.records import json_records, round_columns
+from isoscope.charts.selection import select_layers
+from isoscope.charts.tooltips import INTERVAL, tooltips
 from isoscope.core.figure import figure
-from isoscope.drawing import lazy_altair as alt
-from isoscope.drawing.axes import layer_axis
-from isoscope.drawing.colours import GREEN, INK, PINK
-from isoscope.drawing.labels import label_lines, line_names
-from isoscope.drawing.panels import arrange_panels, layer_charts
-from isoscope.drawing.policies import POLICY_IS_CHOSEN
-from isoscope.drawing.records import json_records, round_columns
-from isoscope.drawing.selection import select_layers
-from isoscope.drawing.tooltips import INTERVAL, tooltips
 
 WHOLE, LOCAL, CONTROL = "the whole cloud", "neighbourhoods", "neighbourhoods of a Gaussian with the same covariance"
 TONES = {WHOLE: INK, LOCAL: GREEN, CONTROL: PINK}

@@ -6,17 +6,17 @@ from typing import Any
 
 import pandas as pd
 
+from isoscope.charts import lazy_altair as alt
+from isoscope.charts.axes import layer_axis
+from isoscope.charts.colours import cycle_palette
+from isoscope.charts.different_n import Title, split_by_n
+from isoscope.charts.labels import label_lines, line_names
+from isoscope.charts.panels import arrange_panels, layer_charts
+from isoscope.charts.policies import list_policies
+from isoscope.charts.records import json_records
+from isoscope.charts.selection import select_layers
+from isoscope.charts.tooltips import interval_expression, tooltips
 from isoscope.core.figure import figure
-from isoscope.drawing import lazy_altair as alt
-from isoscope.drawing.axes import layer_axis
-from isoscope.drawing.colours import cycle_palette
-from isoscope.drawing.different_n import Title, split_by_n
-from isoscope.drawing.labels import label_lines, line_names
-from isoscope.drawing.panels import arrange_panels, layer_charts
-from isoscope.drawing.policies import list_policies
-from isoscope.drawing.records import json_records
-from isoscope.drawing.selection import select_layers
-from isoscope.drawing.tooltips import interval_expression, tooltips
 
 METRICS = ["between_cosine", "mean_cosine", "participation_ratio_corrected", "top_share", "effective_rank"]
 """The cosine (between items if it was measured), the dimensions in use, the dominant direction, and the effective rank."""

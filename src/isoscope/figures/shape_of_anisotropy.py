@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
+from isoscope.charts.depth_profile import draw_depth_profiles
 from isoscope.core.figure import figure
-from isoscope.drawing.depth_profile import draw_depth_profiles
 
 SHARES = {"top_share": ("squared: of the eigenvalues", "top share"), "top_share_linear": ("linear: of the singular values", "top share")}
 

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from isoscope.charts import lazy_altair as alt
+from isoscope.charts.axes import decade_ticks
+from isoscope.charts.colours import GREEN, INK, layer_colour
+from isoscope.charts.labels import label_lines, line_names
+from isoscope.charts.panels import arrange_panels, layer_charts
+from isoscope.charts.policies import POLICY_IS_CHOSEN
+from isoscope.charts.records import json_records, round_digits
+from isoscope.charts.selection import select_layers
+from isoscope.charts.tooltips import tooltips
 from isoscope.core.figure import figure
-from isoscope.drawing import lazy_altair as alt
-from isoscope.drawing.axes import decade_ticks
-from isoscope.drawing.colours import GREEN, INK, layer_colour
-from isoscope.drawing.labels import label_lines, line_names
-from isoscope.drawing.panels import arrange_panels, layer_charts
-from isoscope.drawing.policies import POLICY_IS_CHOSEN
-from isoscope.drawing.records import json_records, round_digits
-from isoscope.drawing.selection import select_layers
-from isoscope.drawing.tooltips import tooltips
 
 RANKS = 32
 """About this many ranks of a spectrum are drawn."""

@@ -7,9 +7,9 @@ stack). To add one, add a file here or in a folder `metrics` of `ISOSCOPE_PLUGIN
 from __future__ import annotations
 
 from isoscope.core.registry import Registry
-from isoscope.statistics.declaration import Subject
-from isoscope.statistics.metric import Metric, Series
-from isoscope.statistics.profile import Profile
+from isoscope.estimation.declaration import Subject
+from isoscope.estimation.metric import Metric, Series
+from isoscope.estimation.profile import Profile
 
 registry: Registry[Metric | Series | Profile] = Registry((Metric, Series, Profile), "metric", __name__)
 

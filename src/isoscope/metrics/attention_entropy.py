@@ -7,9 +7,9 @@ from functools import partial
 import numpy as np
 
 from isoscope.core.number import POPULATION, Number
-from isoscope.statistics.attention_cloud import AttentionCloud
-from isoscope.statistics.declaration import Question
-from isoscope.statistics.metric import metric
+from isoscope.estimation.attention_cloud import AttentionCloud
+from isoscope.estimation.declaration import Question
+from isoscope.estimation.metric import metric
 
 _entropy = partial(metric, reads=("attention",), interval_about=POPULATION, question=Question.ATTENTION_SHARPNESS, at_least=1)
 

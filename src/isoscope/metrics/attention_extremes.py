@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from isoscope.core.number import POPULATION, Number
-from isoscope.statistics.attention_cloud import AttentionCloud
-from isoscope.statistics.declaration import Question
-from isoscope.statistics.metric import metric
+from isoscope.estimation.attention_cloud import AttentionCloud
+from isoscope.estimation.declaration import Question
+from isoscope.estimation.metric import metric
 
 _probability = partial(metric, range=(0.0, 1.0), interval_about=POPULATION, question=Question.ATTENTION_SHARPNESS, at_least=1)
 

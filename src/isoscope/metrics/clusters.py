@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from isoscope.core.number import THIS_N, Number
-from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.clusters import cluster_number
-from isoscope.statistics.declaration import Question
-from isoscope.statistics.metric import metric
+from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.clusters import cluster_number
+from isoscope.estimation.declaration import Question
+from isoscope.estimation.metric import metric
 
 _cluster = partial(metric, reads=("sample",), range=(0.0, 1.0), interval_about=THIS_N, question=Question.LOCAL_GEOMETRY, on_request=True)
 

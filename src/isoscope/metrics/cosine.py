@@ -8,11 +8,11 @@ import numpy as np
 
 from isoscope.core.arrays import Floats
 from isoscope.core.number import POPULATION, THIS_N, Number
-from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.declaration import Question
-from isoscope.statistics.groups import GROUPS, Groups, Totals, between_cosine_of
+from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.declaration import Question
+from isoscope.estimation.metric import Curve, metric, series
+from isoscope.statistics.jackknife_groups import GROUPS, Groups, Totals, between_cosine_of
 from isoscope.statistics.kernel import Sums
-from isoscope.statistics.metric import Curve, metric, series
 
 _cosine = partial(metric, reads=("directions",), wants=("groups",), range=(-1.0, 1.0), question=Question.DIRECTIONS)
 

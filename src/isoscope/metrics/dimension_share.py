@@ -7,9 +7,9 @@ from functools import partial
 import numpy as np
 
 from isoscope.core.number import THIS_N, Number
-from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.declaration import Question
-from isoscope.statistics.metric import Curve, metric, series
+from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.declaration import Question
+from isoscope.estimation.metric import Curve, metric, series
 
 LARGEST = 10
 _share = partial(metric, reads=("sums",), wants=("groups",), range=(0.0, np.inf), interval_about=THIS_N, question=Question.COORDINATES)

@@ -8,11 +8,11 @@ import numpy as np
 
 from isoscope.core.arrays import Floats
 from isoscope.core.number import POPULATION, Number
-from isoscope.statistics.chance import clipped_square
-from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.declaration import Question
-from isoscope.statistics.groups import Totals
-from isoscope.statistics.metric import metric
+from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.declaration import Question
+from isoscope.estimation.isotropic_quantiles import clipped_square
+from isoscope.estimation.metric import metric
+from isoscope.statistics.jackknife_groups import Totals
 
 _drift = partial(metric, reads=("sums",), wants=("groups",), interval_about=POPULATION, question=Question.COMMON_MEAN)
 

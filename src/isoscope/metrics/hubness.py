@@ -9,10 +9,10 @@ import numpy as np
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import THIS_N, Number
 from isoscope.core.student import margin
-from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.declaration import Question
-from isoscope.statistics.metric import metric
-from isoscope.statistics.resampled_neighbours import Among, isotropic_clouds, jackknife_error, matched
+from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.declaration import Question
+from isoscope.estimation.metric import metric
+from isoscope.estimation.resampled_neighbours import Among, isotropic_clouds, jackknife_error, matched
 from isoscope.statistics.sample import mix
 
 K = 10

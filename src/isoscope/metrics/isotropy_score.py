@@ -6,10 +6,10 @@ import numpy as np
 
 from isoscope.core.arrays import Floats
 from isoscope.core.number import POPULATION, Number
-from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.declaration import Question
-from isoscope.statistics.groups import Totals, between_cosine_of
-from isoscope.statistics.metric import metric
+from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.declaration import Question
+from isoscope.estimation.metric import metric
+from isoscope.statistics.jackknife_groups import Totals, between_cosine_of
 
 BOUNDS = 0.0, 2.5
 

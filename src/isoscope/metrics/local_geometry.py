@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from isoscope.core.number import THIS_N, Number
-from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.declaration import Question
-from isoscope.statistics.local import local_excess, local_number
-from isoscope.statistics.metric import metric
+from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.declaration import Question
+from isoscope.estimation.local_geometry import local_excess, local_number
+from isoscope.estimation.metric import metric
 
 _local = partial(metric, reads=("sample",), interval_about=THIS_N, question=Question.LOCAL_GEOMETRY, on_request=True)
 

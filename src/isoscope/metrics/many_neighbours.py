@@ -8,11 +8,11 @@ import numpy as np
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import THIS_N, Number
-from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.declaration import Question
-from isoscope.statistics.dimension import FEWEST, GRIDE, LEVINA_BICKEL, dimension
-from isoscope.statistics.dimension import gride as gride_fit
-from isoscope.statistics.metric import Curve, metric, series
+from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.declaration import Question
+from isoscope.estimation.intrinsic_dimension import FEWEST, GRIDE, LEVINA_BICKEL, dimension
+from isoscope.estimation.intrinsic_dimension import gride as gride_fit
+from isoscope.estimation.metric import Curve, metric, series
 
 _dimension = partial(
     metric, reads=("neighbours",), range=(0.0, np.inf), interval_about=THIS_N, question=Question.INTRINSIC_DIMENSION, at_least=3

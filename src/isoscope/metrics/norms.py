@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from isoscope.core.number import POPULATION, Number
-from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.declaration import Question
-from isoscope.statistics.metric import Curve, metric, series
+from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.declaration import Question
+from isoscope.estimation.metric import Curve, metric, series
 
 BINS = 40
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from isoscope.core.arrays import Floats
 from isoscope.core.number import POPULATION, THIS_N, Number
-from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.declaration import Question
-from isoscope.statistics.metric import metric
-from isoscope.statistics.participation import FEWEST, corrected_participation
-from isoscope.statistics.spectrum import top_part
+from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.declaration import Question
+from isoscope.estimation.eigenvalues import top_part
+from isoscope.estimation.metric import metric
+from isoscope.estimation.participation import FEWEST, corrected_participation
 
 _ratio = partial(metric, question=Question.DIMENSIONS_IN_USE)
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from isoscope.core.arrays import Floats
 from isoscope.core.number import THIS_N, Number
-from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.declaration import Question
-from isoscope.statistics.metric import metric
+from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.declaration import Question
+from isoscope.estimation.metric import metric
 
 DRAWS = 100
 AT_ONCE = 64

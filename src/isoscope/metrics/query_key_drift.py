@@ -11,9 +11,9 @@ import numpy as np
 
 from isoscope.core.arrays import Floats
 from isoscope.core.number import POPULATION, THIS_N, Number
-from isoscope.statistics.attention_cloud import AttentionCloud
-from isoscope.statistics.declaration import Question
-from isoscope.statistics.metric import metric
+from isoscope.estimation.attention_cloud import AttentionCloud
+from isoscope.estimation.declaration import Question
+from isoscope.estimation.metric import metric
 
 _drift = partial(metric, reads=("queries_keys",), question=Question.QUERIES_AND_KEYS, at_least=1)
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from isoscope.core.arrays import Floats
 from isoscope.core.number import POPULATION, Number
-from isoscope.statistics.attention import EDGES
-from isoscope.statistics.attention_cloud import AttentionCloud
-from isoscope.statistics.declaration import Question
-from isoscope.statistics.metric import Curve, metric, series
+from isoscope.estimation.attention_cloud import AttentionCloud
+from isoscope.estimation.declaration import Question
+from isoscope.estimation.metric import Curve, metric, series
+from isoscope.statistics.attention_statistics import EDGES
 
 _score = partial(metric, reads=("attention",), interval_about=POPULATION, question=Question.ATTENTION_SHARPNESS, at_least=1)
 

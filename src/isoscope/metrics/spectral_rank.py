@@ -8,10 +8,10 @@ import numpy as np
 
 from isoscope.core.arrays import Floats
 from isoscope.core.number import THIS_N, Number
-from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.declaration import Question
-from isoscope.statistics.metric import metric
-from isoscope.statistics.spectrum import entropy
+from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.declaration import Question
+from isoscope.estimation.eigenvalues import entropy
+from isoscope.estimation.metric import metric
 
 _rank = partial(metric, reads=("second",), wants=("sample",), interval_about=THIS_N, question=Question.DIMENSIONS_IN_USE)
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from isoscope.core.arrays import Floats
 from isoscope.core.number import THIS_N, Number
-from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.declaration import Question
-from isoscope.statistics.metric import Curve, metric, series
+from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.declaration import Question
+from isoscope.estimation.metric import Curve, metric, series
 
 POINTS = 120
 FIRST, LAST = 4, 100

@@ -7,10 +7,10 @@ from functools import partial
 import numpy as np
 
 from isoscope.core.number import THIS_N, Number
-from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.declaration import Question
-from isoscope.statistics.metric import metric
-from isoscope.statistics.spectrum import top_part, top_part_linear
+from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.declaration import Question
+from isoscope.estimation.eigenvalues import top_part, top_part_linear
+from isoscope.estimation.metric import metric
 
 _share = partial(metric, range=(0.0, 1.0), question=Question.TOP_DIRECTION)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from isoscope.core.arrays import Floats
-from isoscope.statistics.profile import middle_minus_ends, pairwise_differences, profile
-from isoscope.statistics.spectrum import top_part, top_part_linear
+from isoscope.estimation.eigenvalues import top_part, top_part_linear
+from isoscope.estimation.profile import middle_minus_ends, pairwise_differences, profile
 
 _bell = partial(profile, extreme="smallest", range=(-1.0, 1.0))
 _flatness = partial(profile, extreme="largest", range=(0.0, 1.0))

@@ -10,9 +10,9 @@ import numpy as np
 from isoscope.core.arrays import Floats
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import THIS_N, Number
-from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.declaration import Question
-from isoscope.statistics.dimension import (
+from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.declaration import Question
+from isoscope.estimation.intrinsic_dimension import (
     FACCO,
     FEWEST,
     MLE,
@@ -25,9 +25,9 @@ from isoscope.statistics.dimension import (
     rows,
     shared_error,
 )
-from isoscope.statistics.metric import Curve, metric, series
-from isoscope.statistics.neighbours import Neighbours, neighbours
-from isoscope.statistics.resampled_neighbours import among, mean_length
+from isoscope.estimation.metric import Curve, metric, series
+from isoscope.estimation.neighbours import Neighbours, neighbours
+from isoscope.estimation.resampled_neighbours import among, mean_length
 
 BATCH = 4096
 _dimension = partial(

@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from isoscope.core.arrays import Floats
 from isoscope.core.site import Site
+from isoscope.estimation.cloud import Cloud
 from isoscope.repair.errors import RepairError
 from isoscope.repair.files import SavedRepair, damaged_file, read_repair, write_repair
-from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.matrix import READ_ROWS
+from isoscope.statistics.matrix_statistics import READ_ROWS
 from isoscope.statistics.site_statistics import SiteStatistics
 
 DTYPES = (np.float64, np.float32, np.float16)

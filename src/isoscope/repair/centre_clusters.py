@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from isoscope.core.arrays import Floats
+from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.clusters import COUNTS, SMALLEST, cluster, kmeans, squared_distances
 from isoscope.repair.base import DTYPES, Precision, Repair, read_blocks
 from isoscope.repair.errors import parameter_error
 from isoscope.repair.linear import fix_signs
-from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.clusters import COUNTS, SMALLEST, cluster, kmeans, squared_distances
 
 
 @final

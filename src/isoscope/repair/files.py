@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from isoscope.core.bounded import parse_json
 from isoscope.core.temporary import temporary_path
 from isoscope.core.version import __version__
 from isoscope.repair.errors import RepairError
+from isoscope.trust.safe_io import parse_json
 
 FORMAT = "isoscope.repair/1"
 

@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from isoscope.core.arrays import Floats
 from isoscope.core.errors import IsoscopeWarning
+from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.eigenvalues import Spectrum
 from isoscope.repair.base import DOUBLE, DTYPES, SINGLE, Precision, Repair, map_blocks, read_blocks
 from isoscope.repair.errors import RepairError, parameter_error
-from isoscope.statistics.cloud import Cloud
 from isoscope.statistics.moments import Moments
-from isoscope.statistics.spectrum import Spectrum
 
 
 class LinearRepair(Repair):

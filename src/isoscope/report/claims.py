@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from isoscope.core.claim import Claim, Finding, Verdict
+from isoscope.claims import decide_claims
+from isoscope.claims.claim import Claim, Finding, Verdict
 from isoscope.core.failures import Failures
 from isoscope.core.wording import format_estimate, format_number
-from isoscope.papers import decide_claims
 
 
 @dataclass(frozen=True)

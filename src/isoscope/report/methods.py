@@ -10,10 +10,10 @@ from typing import Any
 
 import pandas as pd
 
-from isoscope.core.bounded import parsed_object
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.study import studies
 from isoscope.report.line import Line
+from isoscope.trust.safe_io import parsed_object
 
 IDENTITY = ["model", "revision", "step", "seed", "modality", "family", "stack"]
 

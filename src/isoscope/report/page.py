@@ -10,14 +10,13 @@ from typing import Any
 
 import pandas as pd
 
-from isoscope.core.bounded import strict_json
+from isoscope.charts.colours import PALETTE
+from isoscope.charts.policies import list_policies
 from isoscope.core.failures import Failures
-from isoscope.core.group import checkpoints, one_checkpoint, suites
+from isoscope.core.model_groups import checkpoints, one_checkpoint, suites
 from isoscope.core.study import Section, Tables, studies
 from isoscope.core.version import __version__
 from isoscope.core.wording import format_count, format_list
-from isoscope.drawing.colours import PALETTE
-from isoscope.drawing.policies import list_policies
 from isoscope.report.bundle import pack, read_asset, render_template, vega_script
 from isoscope.report.charts import PlacedFigure, draw_all, group_by_topic, place
 from isoscope.report.claims import verdict_rows
@@ -27,6 +26,7 @@ from isoscope.report.methods import meanings, specification
 from isoscope.report.overview import HEIGHT, WIDTH, overview
 from isoscope.report.paper_sections import explain_undecided, figure_citations, paper_sections, tally_model
 from isoscope.report.summary import summarise
+from isoscope.trust.safe_io import strict_json
 
 Manifests = list[dict[str, Any]]
 TRAININGS, OVERVIEW = "the sections on trainings", "the table of models"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from isoscope.core.paper import Paper
+from isoscope.claims import papers
+from isoscope.claims.deciding import FEWEST_MODELS
+from isoscope.claims.paper import Paper
 from isoscope.core.wording import format_list
-from isoscope.papers import papers
 from isoscope.report.charts import PlacedFigure
 from isoscope.report.claims import VerdictRow
-from isoscope.statistics.deciding import FEWEST_MODELS
 
 OUTCOMES = {"holds": ("holds", "hold"), "fails": ("fails", "fail"), "undecided": ("is undecided", "are undecided")}
 OUTCOMES |= {"error": ("ends in an error", "end in an error")}

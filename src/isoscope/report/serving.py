@@ -21,7 +21,7 @@ from typing import Any
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.failures import described
 from isoscope.report.bundle import render_template
-from isoscope.store.run import Run
+from isoscope.runs.run import Run
 
 ADDRESS = "127.0.0.1"
 NAMES = ("localhost", "127.0.0.1", "[::1]")

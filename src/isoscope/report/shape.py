@@ -6,13 +6,13 @@ import math
 
 import pandas as pd
 
-from isoscope.core.bounded import parsed_object
-from isoscope.core.group import UNTRAINED
+from isoscope.charts.policies import list_policies
+from isoscope.claims.equal_n import describe_different_n
+from isoscope.core.model_groups import UNTRAINED
 from isoscope.core.wording import format_count, format_number, format_p_value
-from isoscope.drawing.policies import list_policies
+from isoscope.estimation.permutation import MODELS, exact_permutation
 from isoscope.report.line import Line, greatest, interval_of, least, site_of
-from isoscope.statistics.equal_n import describe_different_n
-from isoscope.statistics.permutation import MODELS, exact_permutation
+from isoscope.trust.safe_io import parsed_object
 
 HEIGHT = 0.05
 """A profile is bell-shaped if the lower bound of `bell` is above this."""

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from isoscope.core.group import UNTRAINED
+from isoscope.charts.policies import list_policies
+from isoscope.core.model_groups import UNTRAINED
 from isoscope.core.study import studies
 from isoscope.core.wording import format_list, format_number, format_share, format_sites, short_site_name
-from isoscope.drawing.policies import list_policies
-from isoscope.report.heads import alignment, sharpness, sinks
+from isoscope.estimation.isotropic_quantiles import one_pair
+from isoscope.report.head_sentences import alignment, sharpness, sinks
 from isoscope.report.line import Line, greatest, interval_of, least, site_of
 from isoscope.report.shape import encoders_and_decoders, intrinsic_dimension, share_profile
-from isoscope.statistics.chance import one_pair
 
 COSINE = {"between_cosine": "mean cosine of pairs from different items", "mean_cosine": "mean cosine over all pairs"}
 FIXED = (0.1, 0.2)

@@ -14,11 +14,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from isoscope.core.bounded import parse_json
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.source import Item, SourceKind
 from isoscope.sources._item_files import find_files, hash_files, relative_names, short_name
-from isoscope.sources._parquet_errors import open_parquet_file
+from isoscope.trust.parquet_errors import open_parquet_file
+from isoscope.trust.safe_io import parse_json
 
 EMBEDDED = Path(__file__).parent / "data" / "text.jsonl"
 MAX_TEXT = 1 << 27

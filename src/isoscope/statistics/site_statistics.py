@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.statistics.groups import Groups
+from isoscope.statistics.jackknife_groups import Groups
 from isoscope.statistics.moments import Moments
 from isoscope.statistics.sample import Sample
 

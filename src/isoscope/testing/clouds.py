@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from isoscope.core.token_slices import POINTS
-from isoscope.statistics.attention import AttentionStatistics, score_counts
-from isoscope.statistics.attention_cloud import AttentionCloud
-from isoscope.statistics.cloud import Cloud
-from isoscope.statistics.groups import GROUPS
-from isoscope.statistics.matrix_cloud import cloud_of
+from isoscope.estimation.attention_cloud import AttentionCloud
+from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.matrix_cloud import cloud_of
+from isoscope.statistics.attention_statistics import AttentionStatistics, score_counts
+from isoscope.statistics.jackknife_groups import GROUPS
 
 N, D = 240, 24
 """The size of the clouds that a check measures."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from isoscope.core.claim import Claim, Verdict
+from isoscope.claims.claim import Claim, Verdict
 from isoscope.core.figure import Figure
 from isoscope.core.source import Clip, SourceKind
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
@@ -18,7 +18,7 @@ from isoscope.sources._item_files import ENDINGS
 from isoscope.testing.requirement import require
 
 if TYPE_CHECKING:
-    from isoscope.models.family import Family
+    from isoscope.models.loading.family import Family
 
 Tables = tuple[pd.DataFrame, pd.DataFrame]
 """The table of numbers and the table of series of a run: `run.table()`, `run.series()`."""
@@ -83,8 +83,8 @@ def check_family(family: Family, model: Any = None) -> None:
     configuration of an unknown type. A `model` that belongs to it, if it is given, is matched by its configuration, and has stacks that
     are modules of the model, each with blocks.
     """
-    from isoscope.models.blocks import find_blocks
-    from isoscope.models.family import Family, Stack
+    from isoscope.models.loading.family import Family, Stack
+    from isoscope.models.tapping.blocks import find_blocks
 
     require(isinstance(family, Family), f"{family!r} is not a family: declare it as a Family.")
     name = family.name

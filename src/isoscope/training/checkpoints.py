@@ -12,9 +12,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from isoscope.core.bounded import parse_json, read_json
 from isoscope.core.errors import IsoscopeError, first_line
 from isoscope.core.temporary import delete_path, find_abandoned, temporary_path
+from isoscope.trust.safe_io import parse_json, read_json
 
 TRAINING, LOSSES, STATE = "training.json", "loss.csv", "resume.safetensors"
 

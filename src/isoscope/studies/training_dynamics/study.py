@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from isoscope.core.study import Study
-from isoscope.report.training import derived_meaning, rows_on_page, trainings
+from isoscope.studies.training_dynamics.sentences import derived_meaning, rows_on_page, trainings
 
 
 def derive_dynamics(run: Path) -> None:
     """Add the dynamics of every training in a run that was measured at two steps or more."""
-    from isoscope.engine.dynamics import dynamics, suites
-    from isoscope.store.run import Run
+    from isoscope.runs.run import Run
+    from isoscope.studies.training_dynamics.analysis import dynamics, suites
 
     if suites(Run.existing(run)):
         dynamics(run)

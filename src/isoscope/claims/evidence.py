@@ -1,0 +1,195 @@
+"""The rows of the tables that test a claim: the layers of trained models, each model once, as estimates with intervals."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterable
+
+import numpy as np
+import pandas as pd
+
+from isoscope.core.model_groups import UNTRAINED, grouped, one_checkpoint
+from isoscope.core.table import SERIES_COLUMNS, tidy
+from isoscope.estimation.inference import Estimate, greatest_of, least_of
+from isoscope.estimation.isotropic_quantiles import one_pair
+from isoscope.estimation.simultaneous import band_factor
+from isoscope.statistics.jackknife_groups import effective_groups
+
+TRANSFORMERS = ("token", "character", "speech", "vision")
+COSINES = ("between_cosine", "mean_cosine")
+"""The cosine of pairs from different items; where it is not known, that of all pairs."""
+MODEL_NAMES: dict[str, str] = {
+    # A look-behind keeps a short name out of longer words: T5 is not in "byt5", MiT not in "limit-b0".
+    "ByT5": r"byt5",
+    "T5": r"(?<![a-z])t5",
+    "CANINE-c": r"canine-c",
+    "CANINE-s": r"canine-s",
+    "MANTa": r"manta",
+    "MANTa-base": r"manta.*base",
+    "CharacterBERT": r"character[-_]?bert",
+    "HuBERT": r"hubert",
+    "Whisper-base": r"whisper-base",
+    "GPT-2": r"gpt-?2(?![0-9])",
+    "MiT": r"(?<![a-z])(mit|segformer)-b[0-9]",
+    "ViT": r"(?<![a-z])vit[-_](?!.*(dino|mae|clip|msn))",
+    "ResNet-50": r"resnet-?50",
+    "ConvNeXt": r"convnext",
+}
+"""The models that a paper names, and the pattern in a model's name that identifies them."""
+ROW_KEYS = ["model", "stack", "kind", "layer", "head", "policy", "metric"]
+"""Rows that agree in these columns are the same number of the same model."""
+NO_SERIES = tidy([], SERIES_COLUMNS)
+RowsByName = dict[str, pd.DataFrame]
+"""The rows of each model, or of each of its stacks."""
+
+
+def is_named(model: object, *names: str) -> bool:
+    """Whether a model's name shows that it is one of those that a paper calls by these names.
+
+    >>> is_named("google/flan-t5-small", "T5"), is_named("google/byt5-small", "T5"), is_named("dinov2-small", "ViT")
+    (True, False, False)
+    """
+    return any(re.search(MODEL_NAMES[name], str(model).lower().rpartition("/")[2]) for name in names)
+
+
+def model_rows(
+    table: pd.DataFrame,
+    metrics: Collection[str],
+    groups: Collection[str] = TRANSFORMERS,
+    *,
+    kind: str = "hidden",
+    policy: str | None = "all",
+) -> pd.DataFrame:
+    """The defined values of trained models of these groups, each once: a suite is represented by its last step, and no untrained twins."""
+    own = table[table["metric"].isin(list(metrics)) & table["kind"].eq(kind) & table["value"].notna()]
+    own = own if policy is None else own[own["policy"].eq(policy)]
+    own = grouped(one_checkpoint(own, NO_SERIES)[0] if own["step"].notna().any() else own)
+    own = own[own["group"].isin(list(groups)) & ~own["model"].str.startswith(UNTRAINED)]
+    return own.drop_duplicates(ROW_KEYS)
+
+
+def rows_by_model(rows: pd.DataFrame) -> RowsByName:
+    """The rows of each model, in the order of the table."""
+    return {str(name): rows[rows["model"].eq(name)] for name in rows["model"].drop_duplicates()}
+
+
+def rows_by_stack(rows: pd.DataFrame) -> RowsByName:
+    """The rows of each stack. The name of a stack is that of its model, with the stack in brackets where there are several."""
+    known = rows[["model", "stack"]].drop_duplicates()
+    several = set(known.loc[known["model"].duplicated(keep=False), "model"])
+    return {
+        f"{model} ({stack})" if model in several else str(model): rows[rows["model"].eq(model) & rows["stack"].eq(stack)]
+        for model, stack in known.itertuples(index=False, name=None)
+    }
+
+
+def layer_cosines(
+    table: pd.DataFrame, series: pd.DataFrame, groups: Collection[str] = TRANSFORMERS, *, names: Collection[str] = ()
+) -> RowsByName:
+    """The cosine of every hidden layer, by model: between items where that is known, with the columns of `add_band`.
+
+    `names` chooses the models that a paper calls by these names.
+    """
+    both = rows_by_model(model_rows(table, COSINES, groups))
+    both = {name: rows for name, rows in both.items() if not names or is_named(name, *names)}
+    between = {name: rows[rows["metric"].eq(COSINES[0])] for name, rows in both.items()}
+    # What a layer's cosine is without each group of items: from this the band over all layers is made.
+    left_out = series[series["name"].eq(f"{COSINES[0]}_left_out") & series["kind"].eq("hidden") & series["policy"].eq("all")]
+    left_out = one_checkpoint(table, left_out)[1] if left_out["step"].notna().any() else left_out
+    return {name: add_band(rows, left_out[left_out["model"].eq(name)]) if len(rows) else both[name] for name, rows in between.items()}
+
+
+def add_band(rows: pd.DataFrame, left_out: pd.DataFrame) -> pd.DataFrame:
+    """A model's layers with two more columns; unchanged if `left_out` lacks one of the layers.
+
+    `widen` is the factor by which the intervals must grow to hold all layers at once, `freedom` the degrees of freedom of each. Both come
+    from `left_out`, the series with the number of each layer without each group of items.
+    """
+    layers = ["stack", "layer"]
+    points = left_out.drop_duplicates([*layers, "x"])
+    without, sizes = (points.pivot_table(index="x", columns=layers, values=name) for name in ("y", "weight"))
+    values = rows.set_index(layers)["value"]
+    if not len(without) or not values.index.isin(without.columns).all():
+        return rows
+    moves = (without[values.index] - values).fillna(0.0)
+    freedom = min(effective_groups(sizes[layer].dropna().to_numpy(float)) for layer in values.index) - 1
+    return rows.assign(widen=band_factor(moves.to_numpy(float), freedom), freedom=freedom) if freedom > 0 else rows
+
+
+def greatest_layer(rows: pd.DataFrame, *, less: str | None = None) -> Estimate:
+    """The greatest number over a model's layers, with an interval that allows for how many there are; `less` as in `row_estimates`."""
+    return greatest_of(row_estimates(rows, less=less), _band_of(rows))
+
+
+def least_layer(rows: pd.DataFrame) -> Estimate:
+    """The least number over a model's layers, with an interval that allows for how many there are."""
+    return least_of(row_estimates(rows), _band_of(rows))
+
+
+def _band_of(rows: pd.DataFrame) -> float | None:
+    return float(rows["widen"].iloc[0]) if "widen" in rows and len(rows) else None
+
+
+def cosine_thresholds(d: int) -> tuple[float, ...]:
+    """The levels that a cosine must exceed to be called anisotropic: the 95th percentile of one isotropic pair at this d, 0.1 and 0.2."""
+    return one_pair(d), 0.1, 0.2
+
+
+def row_estimates(rows: pd.DataFrame, *, less: str | None = None) -> list[Estimate]:
+    """Rows as estimates, each with its layer as the note.
+
+    `less` names a column to subtract. Rows may have a column `freedom`, and a column `note` to use in place of the layer.
+    """
+    minus = rows[less].fillna(0.0) if less else pd.Series(0.0, index=rows.index)
+    freedom = rows["freedom"] if "freedom" in rows else pd.Series(math.inf, index=rows.index)
+    several = len(rows["stack"].unique()) > 1
+    layers = [layer_name(layer, stack if several else None) for layer, stack in zip(rows["layer"], rows["stack"], strict=True)]
+    columns = rows["value"] - minus, rows["low"] - minus, rows["high"] - minus, rows.get("note", layers), freedom
+    return [Estimate(value, low, high, note, float(free)) for value, low, high, note, free in zip(*columns, strict=True)]
+
+
+def outer_thirds(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows of the first third of a stack's layers, and those of the last."""
+    layers = np.sort(rows["layer"].dropna().unique().astype(int))
+    count = math.ceil(len(layers) / 3)
+    return rows[rows["layer"].isin(list(layers[:count]))], rows[rows["layer"].isin(list(layers[-count:]))]
+
+
+def layer_name(layer: object, stack: object = None) -> str:
+    """A layer in words.
+
+    >>> layer_name(3), layer_name(3, "decoder"), layer_name(pd.NA)
+    ('layer 3', 'decoder layer 3', '')
+    """
+    return "" if pd.isna(layer) else f"{'' if stack is None else f'{stack} '}layer {layer}"  # type: ignore[call-overload]
+
+
+def join_names(names: Iterable[str], most: int = 4) -> str:
+    """Names joined by commas; of many, the first few and how many more.
+
+    >>> join_names(["a", "b"]), join_names(list("abcdef"))
+    ('a, b', 'a, b, c, d and 2 more')
+    """
+    known = list(names)
+    return ", ".join(known[:most]) + (f" and {len(known) - most} more" if len(known) > most else "")
+
+
+def format_number(x: float) -> str:
+    """A number with three significant digits.
+
+    >>> format_number(0.12345), format_number(1234.5), format_number(float("nan"))
+    ('0.123', '1,234', 'not defined')
+    """
+    return "not defined" if not math.isfinite(x) else f"{x:,.0f}" if abs(x) >= 1000 else f"{x:.3g}"
+
+
+def format_estimate(effect: Estimate) -> str:
+    """A number and its interval.
+
+    >>> format_estimate(Estimate(0.5, 0.4, 0.6)), format_estimate(Estimate(0.5))
+    ('0.5 [0.4, 0.6]', '0.5 without an interval')
+    """
+    if not math.isfinite(effect.low):
+        return f"{format_number(effect.value)} without an interval"
+    return f"{format_number(effect.value)} [{format_number(effect.low)}, {format_number(effect.high)}]"

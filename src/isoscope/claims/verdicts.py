@@ -1,0 +1,198 @@
+"""A verdict from the effects on several models: the outcome at every threshold, and one plain sentence with the evidence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import pandas as pd
+
+from isoscope.claims.claim import UNTESTED, Finding, Outcome, Verdict
+from isoscope.claims.deciding import (
+    FEWEST_MODELS,
+    Effects,
+    ModelShare,
+    Thresholds,
+    agreed_outcome,
+    every_model,
+    joint_outcome,
+    outcomes_by_threshold,
+    single_outcome,
+)
+from isoscope.claims.equal_n import require_equal_n
+from isoscope.claims.evidence import format_estimate, format_number, is_named, join_names
+from isoscope.core.student import LEVEL
+from isoscope.estimation.inference import Estimate, welch
+from isoscope.estimation.permutation import MODELS, exact_permutation
+
+Quantifier = Callable[[Sequence[Outcome]], ModelShare]
+QUOTED = 3
+"""The sentence quotes at most this many findings."""
+DEPENDS = "it depends on the threshold"
+
+
+def decide_models(
+    effects: Effects,
+    thresholds: float | Thresholds = 0.0,
+    quantifier: Quantifier = every_model,
+    *,
+    measure: str,
+    above: bool = True,
+    unit: str = "model",
+) -> Verdict:
+    """The verdict on a statement about models of a kind.
+
+    Args:
+        effects: the effect on each model.
+        thresholds: one threshold for all, or several for each model; where these disagree, the claim is undecided.
+        quantifier: of how many models it is claimed: `every_model` or `most_models`.
+        measure: what the effect is, in words that begin a sentence.
+        above: whether the effect is claimed to lie above the thresholds, or below.
+        unit: the word for one model.
+    """
+    if not effects:
+        return UNTESTED
+    levels = level_table(effects, thresholds)
+    at_levels = outcomes_by_threshold(effects, levels, above=above)
+    shares = [quantifier(list(outcomes.values())) for outcomes in at_levels]
+    outcome = agreed_outcome([share.outcome for share in shares])
+    # Where thresholds disagree, it may be that none of them gives the agreed outcome; then the share at the last one is format_number.
+    share = next((share for share in shares if share.outcome == outcome), shares[-1])
+    findings = make_findings(effects, levels, at_levels, above=above)
+    parts = [_count_models(levels, at_levels, measure, above, unit), _quote_weakest(findings, above)]
+    if len({share.outcome for share in shares}) > 1:
+        parts.append(DEPENDS)
+    elif len(effects) < FEWEST_MODELS:
+        parts.append(too_few_units(unit))
+    return make_verdict(outcome, parts, findings, share.effect, share.threshold)
+
+
+def decide_named_models(
+    effects: Effects, thresholds: float | Thresholds, names: Sequence[str], *, measure: str, above: bool = True
+) -> Verdict:
+    """The verdict on a statement about models that it names: it must be true of each, and each must have been measured."""
+    if not effects:
+        return UNTESTED
+    levels = level_table(effects, thresholds)
+    at_levels = outcomes_by_threshold(effects, levels, above=above)
+    joint = [joint_outcome(list(outcomes.values())) for outcomes in at_levels]
+    outcome = agreed_outcome(joint)
+    absent = [name for name in names if not any(is_named(model, name) for model in effects)]
+    findings = make_findings(effects, levels, at_levels, above=above)
+    parts = [_count_models(levels, at_levels, measure, above, "model"), _quote_weakest(findings, above)]
+    parts += [DEPENDS] if len(set(joint)) > 1 else []
+    parts += [f"not measured: {join_names(absent)}"] if absent else []
+    weakest = _weakest_finding(findings, above)
+    outcome = "undecided" if absent and outcome == "holds" else outcome
+    return make_verdict(outcome, parts, findings, estimate_of(weakest), weakest.threshold)
+
+
+def decide_findings(findings: Sequence[Finding], *, measure: str) -> Verdict:
+    """The verdict on a statement about every training, from findings that were decided one by one."""
+    if not findings:
+        return UNTESTED
+    share = every_model([finding.outcome for finding in findings])
+    failed = [finding.on for finding in findings if finding.outcome == "fails"]
+    parts = [f"{measure} in {count_outcome(findings, 'holds')} of {pluralise(len(findings), 'suite')}"]
+    parts += [f"surely not in {join_names(failed)}"] if failed else []
+    parts.append("; ".join(f"{finding.on}: {format_estimate(estimate_of(finding))}, {finding.note}" for finding in findings[:QUOTED]))
+    parts += [too_few_units("suite")] if len(findings) < FEWEST_MODELS else []
+    return make_verdict(share.outcome, parts, tuple(findings), share.effect, share.threshold)
+
+
+def compare_groups(
+    first: Mapping[str, pd.DataFrame], second: Mapping[str, pd.DataFrame], *, measure: str, names: tuple[str, str]
+) -> Verdict:
+    """The verdict on two groups of models, the first claimed to lie above the second: exact permutation over models.
+
+    The number of a model is the mean of its rows.
+    """
+    if not first or not second:
+        return UNTESTED
+    means = [{name: float(rows["value"].mean()) for name, rows in group.items()} for group in (first, second)]
+    effect = welch(*(list(group.values()) for group in means))
+    p = exact_permutation([x for group in means for x in group.values()], [True] * len(first) + [False] * len(second))
+    outcome: Outcome = single_outcome(effect, 0.0) if p < LEVEL else "undecided"  # p is NaN with too few models
+    findings = tuple(
+        Finding(model, "undecided", value, math.nan, math.nan, math.nan, name)
+        for name, group in zip(names, means, strict=True)
+        for model, value in group.items()
+    )
+    counts = f"in the mean of {names[0]} ({len(first)}) than in the mean of {names[1]} ({len(second)})"
+    test = f"it takes at least {MODELS} of each" if math.isnan(p) else f"exact permutation over models: p = {p:.2g}"
+    verdict = make_verdict(outcome, [f"{measure} is higher by {format_estimate(effect)} {counts}", test], findings, effect, 0.0)
+    return require_equal_n(verdict, pd.concat([*first.values(), *second.values()]))
+
+
+def level_table(effects: Effects, thresholds: float | Thresholds) -> Thresholds:
+    """The thresholds of each effect."""
+    return {name: thresholds[name] if isinstance(thresholds, Mapping) else (thresholds,) for name in effects}
+
+
+def make_findings(effects: Effects, levels: Thresholds, at_levels: Sequence[Mapping[str, Outcome]], *, above: bool) -> tuple[Finding, ...]:
+    """One finding per effect; undecided where thresholds disagree."""
+    farthest, nearest = (max, min) if above else (min, max)
+    findings = []
+    for name, effect in effects.items():
+        outcomes = [at_level[name] for at_level in at_levels]
+        outcome = agreed_outcome(outcomes)
+        # A finding that holds shows the strictest threshold, which it passed; any other the mildest, which it did not.
+        threshold = (farthest if outcome == "holds" else nearest)(levels[name])
+        remark = "depends on the threshold" if len(set(outcomes)) > 1 else "no interval" if not math.isfinite(effect.low) else ""
+        note = "; ".join(part for part in (effect.note, remark) if part)
+        findings.append(Finding(name, outcome, effect.value, effect.low, effect.high, threshold, note))
+    return tuple(findings)
+
+
+def make_verdict(outcome: Outcome, parts: Sequence[str], findings: tuple[Finding, ...], effect: Estimate, threshold: float) -> Verdict:
+    """A verdict whose sentence is made of these parts."""
+    text = "; ".join(parts)
+    return Verdict(outcome, f"{text[:1].upper()}{text[1:]}.", findings, effect.value, effect.low, effect.high, threshold)
+
+
+def estimate_of(finding: Finding) -> Estimate:
+    """The effect of a finding with its format_estimate."""
+    return Estimate(finding.effect, finding.low, finding.high)
+
+
+def count_outcome(findings: Sequence[Finding], outcome: Outcome) -> int:
+    """How many findings have this outcome."""
+    return sum(finding.outcome == outcome for finding in findings)
+
+
+def pluralise(count: int, word: str) -> str:
+    """A count with its noun.
+
+    >>> pluralise(1, "seed"), pluralise(5, "seed")
+    ('1 seed', '5 seeds')
+    """
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def too_few_units(unit: str) -> str:
+    """Why a claim about all models, or all suites, stays undecided."""
+    return f"a claim about all {unit}s takes at least {FEWEST_MODELS}"
+
+
+def _count_models(levels: Thresholds, at_levels: Sequence[Mapping[str, Outcome]], measure: str, above: bool, unit: str) -> str:
+    """In how many models it holds at each threshold, and the models in which it fails at all of them."""
+    parts = []
+    for k, outcomes in enumerate(at_levels):
+        texts = {format_number(own[k]) for own in levels.values()}
+        # Only the first of several thresholds, one isotropic pair's, differs between models: it depends on d.
+        level = texts.pop() if len(texts) == 1 else "its threshold" if len(at_levels) == 1 else "one isotropic pair's 95 %"
+        parts.append(f"{'above' if above else 'below'} {level} in {list(outcomes.values()).count('holds')}")
+    failed = [name for name in levels if all(outcomes[name] == "fails" for outcomes in at_levels)]
+    against = f", surely not in {join_names(failed)}" if failed else ""
+    return f"{measure} is surely {', '.join(parts)} of {pluralise(len(levels), unit)}{against}"
+
+
+def _quote_weakest(findings: Sequence[Finding], above: bool) -> str:
+    weakest = _weakest_finding(findings, above)
+    note = f" ({weakest.note})" if weakest.note else ""
+    return f"{'least' if above else 'most'} in {weakest.on}: {format_estimate(estimate_of(weakest))}{note}"
+
+
+def _weakest_finding(findings: Sequence[Finding], above: bool) -> Finding:
+    rank, sign = {"fails": 0, "undecided": 1, "holds": 2}, 1 if above else -1
+    return min(findings, key=lambda finding: (rank[finding.outcome], sign * (finding.effect - finding.threshold)))

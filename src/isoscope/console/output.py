@@ -1,0 +1,113 @@
+"""Printing: every verb writes its tables, text, JSON and notes through this module."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console
+    from rich.table import Table
+
+    from isoscope.runs.results import Results
+
+WIDTH = 100
+"""Columns of the output if it does not go to a terminal."""
+LONGEST_WORD = 25
+"""A longer word may be broken in a table."""
+
+
+def print_json(value: Any, *, indent: int | None = 1) -> None:
+    """Print JSON; numbers that JSON cannot express are null."""
+    from isoscope.trust.safe_io import strict_json
+
+    typer.echo(strict_json(value, indent=indent))
+
+
+def to_records(frame: pd.DataFrame) -> list[dict[Any, Any]]:
+    """The rows of a table for JSON, with None for what is missing or infinite."""
+    import numpy as np
+
+    cells = frame.replace([np.inf, -np.inf], np.nan).astype(object)
+    return cells.where(cells.notna(), None).to_dict("records")
+
+
+def print_note(text: str) -> None:
+    """Print a note on standard error, where it disturbs neither results nor progress bars."""
+    from isoscope.core.printable import plain
+
+    typer.echo(plain(f"isoscope: note: {text}"), err=True)
+
+
+def print_text(text: str = "", *, style: str = "") -> None:
+    """Print a paragraph, wrapped to the width of the terminal."""
+    _console().print(text, style=style)
+
+
+def new_table(columns: Iterable[str], *, title: str = "", text: Collection[str] = (), words: Collection[str] = ()) -> Table:
+    """A table of numbers, whose cells are never broken, but for the columns `text`, which wrap, and `words`, which are left-aligned."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", padding=(0, 1, 0, 0), pad_edge=False)
+    for name in columns:
+        table.add_column(name, justify="left" if name in (*text, *words) else "right", no_wrap=name not in text, overflow="fold")
+    return table
+
+
+def print_table(table: Table) -> None:
+    """Print a table in the width of the terminal, or wider if a number or a word would be cut."""
+    from rich.cells import cell_len
+
+    console = _console()
+    least, natural = [], []
+    for column in table.columns:
+        lines = [line for cell in (column.header, *column.cells) for line in str(cell).splitlines()]
+        # The first word of a line cannot be wrapped away from the indentation before it.
+        words = [word for line in lines for word in re.findall(r"^\s*\S+|\S+", line)]
+        natural.append(max(map(cell_len, lines), default=1))
+        least.append(natural[-1] if column.no_wrap else min(LONGEST_WORD, max(map(cell_len, words), default=1)))
+    # Rich itself would shrink columns below their longest word. Each has a blank and a divider, and the table an edge.
+    needed = sum(least) + 2 * len(least) + 1
+    spare = max(0, console.width - needed)
+    wanted = sum(natural) - sum(least)
+    for column, low, high in zip(table.columns, least, natural, strict=True):
+        column.width = high if wanted <= spare else low + spare * (high - low) // wanted
+    console.width = max(console.width, needed)
+    console.print(table)
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    # Names in a run are shown as they are: none of them is markup, an emoji code or a number to be coloured.
+    console = Console(markup=False, emoji=False, highlight=False)
+    console.width = console.width if console.is_terminal else WIDTH
+    return console
+
+
+@contextlib.contextmanager
+def write_errors_as_user_errors(path: str | Path) -> Iterator[None]:
+    """Report that a file, or something in the folder `path`, cannot be written; a closed pipe is no error."""
+    from isoscope.core.errors import IsoscopeError
+
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise IsoscopeError(f"Cannot write {error.filename or path}: {error.strerror or error}.") from error
+
+
+def print_run(results: Results, *, as_json: bool) -> None:
+    """Print the folder of a run, or its cells as JSON."""
+    if as_json:
+        print_json({"run": str(results.path), "cells": results.manifests()}, indent=None)
+    else:
+        typer.echo(f"{results.path}")

@@ -1,0 +1,159 @@
+"""Clusters by k-means, and their shapes against those of a Gaussian that is clustered in the same way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from isoscope.core.arrays import Floats
+from isoscope.core.errors import IsoscopeError
+from isoscope.core.number import Number
+from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.local_geometry import Comparison, DistinctPoints, Measured, attempted, compare, shape, undefined
+from isoscope.statistics.sample import Sample
+
+COUNTS = (2, 4, 8, 16, 32)
+"""The numbers of clusters that are tried."""
+SMALLEST = 8
+"""Points that a cluster has on average, at least."""
+STARTS = 3
+"""Beginnings of k-means, of which the one that ends best is kept."""
+STEPS = 50
+"""Steps of k-means, at most."""
+SETTLED = 0.001
+"""k-means ends where no more than this part of the points changes its cluster."""
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """k centres, and which of them each point is nearest to."""
+
+    centres: Floats
+    """(k, d)."""
+    label: np.ndarray
+    """(n,)."""
+    inertia: float
+    """The squared distances of all points to their centres, summed."""
+    silhouette: float
+    """The simplified silhouette: 1 − a/b on average, a and b being the distances to the nearest and to the second centre."""
+
+
+def kmeans(points: np.ndarray, k: int, seed: int = 0) -> Clusters:
+    """The best of three runs of k-means from k-means++ beginnings, which do not depend on the order of points.
+
+    Points that lie far from the origin must be centred first.
+
+    >>> kmeans(np.array([[0.0], [1.0], [10.0], [11.0]]), 2).label.tolist() in ([0, 0, 1, 1], [1, 1, 0, 0])
+    True
+    """
+    unit = _unit(points)
+    points = points / points.dtype.type(unit)
+    lengths = np.einsum("ij,ij->i", points, points, dtype=np.float64)
+    order = np.argsort(lengths, kind="stable")
+    ordered, rng = points[order], np.random.default_rng(seed)
+    begun = (_begin(ordered, lengths[order], k, rng) for _ in range(STARTS))
+    best = min((_lloyd(points, lengths, centres) for centres in begun), key=lambda found: found.inertia)
+    return best if unit == 1.0 else replace(best, centres=best.centres * unit, inertia=best.inertia * unit**2)
+
+
+def _unit(points: np.ndarray) -> float:
+    """The length to count as 1: a power of two, other than 1 where squares in float32 would overflow or vanish."""
+    largest = float(abs(points).max(initial=0.0))
+    return 1.0 if largest == 0.0 or 2.0**-40 < largest < 2.0**40 else 2.0 ** int(np.frexp(largest)[1])
+
+
+def squared_distances(points: np.ndarray, lengths: Floats, centres: Floats) -> Floats:
+    """(n, k) from points with the squared lengths given to centres."""
+    products = points @ centres.T.astype(points.dtype)
+    return np.asarray(np.maximum(lengths[:, None] - 2.0 * products + (centres**2).sum(1), 0.0))
+
+
+def _begin(points: np.ndarray, lengths: Floats, k: int, rng: np.random.Generator) -> Floats:
+    """k of the points, each drawn by its squared distance to those that were drawn before (Arthur and Vassilvitskii 2007)."""
+    chosen = [int(rng.integers(len(points)))]
+    near = np.full(len(points), np.inf)
+    for _ in range(k - 1):
+        near = np.minimum(near, squared_distances(points, lengths, points[chosen[-1:]].astype(np.float64))[:, 0])
+        near[chosen] = 0.0
+        if not near.any():
+            break
+        edges = np.cumsum(near)
+        chosen.append(int(np.searchsorted(edges, rng.random() * edges[-1], side="right")))
+    return points[chosen].astype(np.float64)
+
+
+def _lloyd(points: np.ndarray, lengths: Floats, centres: Floats) -> Clusters:
+    """Move centres to the means of their points until hardly any changes; a centre without points takes the one farthest from its own."""
+    label = np.full(len(points), -1)
+    for _ in range(STEPS):
+        distances = squared_distances(points, lengths, centres)
+        before, label = label, distances.argmin(1)
+        counts = np.bincount(label, minlength=len(centres))
+        for empty in np.flatnonzero(counts == 0):
+            movable = np.where(counts[label] > 1, distances[np.arange(len(label)), label], -1.0)
+            taken = int(movable.argmax())
+            counts[label[taken]] -= 1
+            label[taken], counts[empty] = empty, 1
+        if (label != before).sum() <= SETTLED * len(label):
+            break
+        members = (np.arange(len(centres))[:, None] == label).astype(points.dtype)
+        centres = (members @ points).astype(np.float64) / counts[:, None]
+    distances = squared_distances(points, lengths, centres)
+    two = np.sqrt(np.partition(distances, 1, axis=1)[:, :2]) if len(centres) > 1 else np.ones((len(points), 2))
+    with np.errstate(invalid="ignore"):
+        silhouette = float(np.nan_to_num(1 - two[:, 0] / two[:, 1]).mean())
+    return Clusters(centres, label, float(distances[np.arange(len(label)), label].sum()), silhouette)
+
+
+def cluster(points: np.ndarray, seed: int = 0) -> Clusters:
+    """k-means with the k of 2, 4, 8, 16 and 32 whose simplified silhouette is largest, clusters having at least 8 points on average."""
+    counts = [k for k in COUNTS if k * SMALLEST <= len(points)]
+    if not counts:
+        raise IsoscopeError(f"clusters need at least {COUNTS[0] * SMALLEST} distinct points; there are {len(points)}")
+    return max((kmeans(points, k, seed) for k in counts), key=lambda found: found.silhouette)
+
+
+def cluster_shapes(points: np.ndarray, label: np.ndarray) -> Measured:
+    """The shape (2,) of clusters about their own centres, averaged by their sizes, and the influence (n, 2) of each point on it.
+
+    A cluster of one point has no shape and is left out. The influence takes the clusters as they are.
+    """
+    value, influence, counted = np.zeros(2), np.zeros((len(points), 2)), 0
+    for own in range(int(label.max()) + 1):
+        rows = np.flatnonzero(label == own)
+        if len(rows) < 2:
+            continue
+        found = shape(points[rows])
+        value, counted = value + len(rows) * found.values, counted + len(rows)
+        influence[rows] = found.values + found.influence
+    value = value / counted if counted else np.full(2, np.nan)
+    shaped = np.bincount(label)[label] > 1
+    influence[shaped] -= value
+    return value, influence / max(counted, 1)
+
+
+def cluster_comparison(cloud: Cloud) -> Comparison | str:
+    """The clusters of a cloud's sample against those of their controls, computed once; or why there are none."""
+    return cloud.shared(_compared)
+
+
+def _compared(cloud: Cloud) -> Comparison | str:
+    return attempted(_clustered, cloud)
+
+
+def _clustered(sample: Sample) -> Comparison:
+    distinct = DistinctPoints.of(sample)
+    found = cluster(distinct.points)
+    k = len(found.centres)
+
+    def within(points: np.ndarray) -> Measured:
+        return cluster_shapes(points, (found if points is distinct.points else kmeans(points, k)).label)
+
+    return compare(distinct, sample.d, within, f"{k} clusters, silhouette {found.silhouette:.2f}")
+
+
+def cluster_number(cloud: Cloud, measure: str) -> Number:
+    """The mean `share` or `isoscore` of clusters, with the Gaussian control as its null."""
+    found = cluster_comparison(cloud)
+    return undefined(cloud, found) if isinstance(found, str) else found.number(measure)

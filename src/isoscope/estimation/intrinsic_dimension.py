@@ -1,0 +1,255 @@
+"""Intrinsic dimension from the distances to nearest neighbours: estimators, how sure they are, and what isotropic points give."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+import numpy as np
+
+from isoscope.core.arrays import Floats
+from isoscope.core.errors import IsoscopeError
+from isoscope.core.number import Number
+from isoscope.core.student import margin
+from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.neighbours import Neighbours
+from isoscope.estimation.resampled_neighbours import Among, isotropic_clouds, jackknife_error, matched, mean_length
+
+FEWEST = 10
+"""Of fewer distinct points nothing is said."""
+TINY = 1e-8
+"""Razzhigaev et al. drop points nearer to their neighbour than this (in mean lengths of a centred point), and those with μ − 1 below it."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A dimension, and how far each point moves it: its influence, with mean zero, in the order of the distances."""
+
+    value: float
+    influence: Floats
+
+
+NOTHING = Fit(math.nan, np.zeros(0))
+
+
+def log_ratios(distances: Floats, inner: int = 1, outer: int = 2) -> Floats:
+    """(n,) ln(r_outer/r_inner) of distances (n, k); 0 where r_inner is 0.
+
+    >>> log_ratios(np.array([[1.0, np.e], [0.0, 1.0]])).tolist()
+    [1.0, 0.0]
+    """
+    near, far = distances[:, inner - 1], distances[:, outer - 1]
+    return np.log(np.divide(far, near, out=np.ones(len(near)), where=near > 0))
+
+
+def _line(logs: Floats, dropped: int, keep: int) -> Fit:
+    """The slope through the origin of −ln(1 − F) on ln μ over `keep` values, from the smallest that is not `dropped`.
+
+    The influence is that of a ratio of two L-statistics: with c = min(ln μ, the largest kept), ∫₀ᶜ −ln(1 − F(t)) dt − slope·c².
+    """
+    n, order = len(logs), np.argsort(logs, kind="stable")
+    used = slice(dropped, dropped + keep)
+    x = logs[order]
+    y = -np.log1p(-np.arange(1, n)[used] / n) if dropped + keep < n else np.zeros(0)
+    if not len(y) or not float(x[used] @ x[used]) > 0:
+        return NOTHING
+    squares = float(x[used] @ x[used])
+    slope = float(x[used] @ y) / squares
+    c = np.minimum(x, x[dropped + keep - 1])
+    area = np.cumsum(-np.log1p(-np.arange(n) / n) * np.diff(c, prepend=0.0))
+    influence = np.empty(n)
+    influence[order] = (area - slope * c**2) * n / squares
+    return Fit(slope, influence - influence.mean())
+
+
+def facco(distances: Floats) -> Fit:
+    """TwoNN as published: the line through the origin of −ln(1 − F(μ)) on ln μ, μ = r₂/r₁, without the largest tenth of μ."""
+    return _line(log_ratios(distances), 0, int(len(distances) * 0.9))
+
+
+def razzhigaev(distances: Floats) -> Fit:
+    """TwoNN as Razzhigaev et al. compute it, of distances in mean lengths of a centred point.
+
+    Points with r₁ < 1e-8 or μ ≤ 1 + 1e-8 are dropped and still counted in F; of the others the lowest fifth is fitted.
+    """
+    logs = log_ratios(distances)
+    good = (distances[:, 0] >= TINY) & (logs > math.log1p(TINY))
+    left = int(good.sum())
+    return _line(np.where(good, logs, 0.0), len(logs) - left, min(left // 5, left - 1))
+
+
+def mle(distances: Floats) -> Fit:
+    """TwoNN by maximum likelihood, unbiased: (n − 1)/Σ ln μ.
+
+    >>> mle(np.array([[1.0, np.e], [2.0, 2 * np.e]])).value
+    0.5
+    """
+    logs = log_ratios(distances)
+    total = float(logs.sum())
+    if not total > 0:
+        return NOTHING
+    value = (len(logs) - 1) / total
+    return Fit(value, value**2 * (logs.mean() - logs))
+
+
+def gride(distances: Floats, inner: int) -> Fit:
+    """The d that maximises the likelihood of μ = r₂ₘ/rₘ, m = `inner`: (μ^d − 1)^(m−1) · d/μ^((2m−1)d+1).
+
+    The root of (n − 1)/d + (m − 1)·Σ ln μ/(1 − μ^−d) − (2m − 1)·Σ ln μ, with n − 1 as in `mle`, which it equals for m = 1. Points whose
+    distances are tied (μ = 1) are left out.
+    """
+    from scipy.optimize import brentq
+
+    everyone = log_ratios(distances, inner, 2 * inner)
+    logs = everyone[everyone > 0]
+    n, total = len(logs), float(logs.sum())
+    if n < 2:
+        return NOTHING
+
+    def score(d: float) -> float:
+        return (n - 1) / d + (inner - 1) * float((logs / -np.expm1(-d * logs)).sum()) - (2 * inner - 1) * total
+
+    low = high = n * sum(1 / j for j in range(inner, 2 * inner)) / total  # where the mean of ln μ is what is expected of it
+    while score(low) < 0:
+        low *= 0.9
+    while score(high) > 0:
+        high *= 1.1
+    value = float(brentq(score, low, high, xtol=1e-13 * high, rtol=1e-13))
+    own = 1 / value + (inner - 1) * logs / -np.expm1(-value * logs) - (2 * inner - 1) * logs
+    with np.errstate(over="ignore"):
+        curvature = 1 / value**2 + (inner - 1) * (logs / (2 * np.sinh(value * logs / 2))) ** 2
+    influence = np.zeros(len(everyone))
+    influence[everyone > 0] = (own - own.mean()) / curvature.mean() * len(everyone) / n
+    return Fit(value, influence)
+
+
+def levina_bickel(distances: Floats) -> Fit:
+    """Maximum likelihood over the k given neighbours, points joined by the harmonic mean: n(k − 1)/ΣΣ ln(r_k/r_j)."""
+    n, k = distances.shape
+    alive = distances[:, 0] > 0
+    sums = np.zeros(n)
+    sums[alive] = np.log(distances[alive, -1:] / distances[alive, :-1]).sum(1)
+    total = float(sums.sum())
+    if not total > 0:
+        return NOTHING
+    value = int(alive.sum()) * (k - 1) / total
+    return Fit(value, np.where(alive, value * (1 - sums * (alive.sum() / total)), 0.0) * n / alive.sum())
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """A way from the distances (n, k) to a dimension; `repeats` where exact duplicates stay among the points."""
+
+    fit: Callable[[Floats], Fit]
+    k: int
+    repeats: bool = False
+
+    def value(self, part: Among) -> float:
+        """The dimension of a part of the points."""
+        return self.fit(part.distances).value
+
+
+SCALE = 8
+"""The metric `gride` compares the distances to the 8th and to the 16th neighbour."""
+FACCO, MLE = Estimator(facco, 2), Estimator(mle, 2)
+RAZZHIGAEV = Estimator(razzhigaev, 2, repeats=True)
+GRIDE = Estimator(partial(gride, inner=SCALE), 2 * SCALE)
+LEVINA_BICKEL = Estimator(levina_bickel, 20)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What an estimator sees of points: distances (n, k), the distinct points (n, 1 + k) that these depend on, the item (n,)."""
+
+    distances: Floats
+    points: np.ndarray
+    unit: np.ndarray
+
+
+def rows(found: Neighbours, estimator: Estimator, unit: np.ndarray, length: float = 1.0) -> Rows:
+    """The rows of an estimator: one a distinct point or, where duplicates stay, one a point, its distances over `length`."""
+    k = estimator.k
+    n, distances = len(found.kept), found.distances[:, :k]
+    seen = np.concatenate([np.arange(n)[:, None], found.indices[:, :k]], axis=1)
+    if not estimator.repeats:
+        return Rows(distances, seen, unit[found.kept])
+    owner = found.owner
+    copies = np.bincount(owner, minlength=n)
+    near, far = distances[:, 0], np.where(copies[found.indices[:, 0]] > 1, distances[:, 0], distances[:, 1])
+    near, far = np.where(copies > 1, 0.0, near), np.where(copies > 2, 0.0, np.where(copies > 1, near, far))
+    return Rows(np.stack([near, far], axis=1)[owner] / length, seen[owner], unit)
+
+
+def shared_error(influence: Floats, seen: Rows) -> tuple[float, float]:
+    """The standard error of a mean of influences, and its degrees of freedom: items, in effect, less one.
+
+    Two rows depend on each other where they see the same points or come from one item. Var = Σ wᵢⱼzᵢzⱼ/n² with w the part of the points
+    seen that are the same, which is a sum of squares over points; the pairs of one item are added with w = 1.
+    """
+    n, width = seen.points.shape
+    items, unit = np.unique(seen.unit, return_inverse=True)
+    effective = float(n**2 / (np.bincount(unit).astype(float) ** 2).sum())
+    if effective < 3:
+        return math.nan, math.nan
+    by_point = float((np.bincount(seen.points.ravel(), np.repeat(influence, width)) ** 2).sum()) / width
+    by_item = float((np.bincount(unit, influence) ** 2).sum())
+    variance = max(by_point + by_item - float(influence @ influence), by_point, by_item) / n**2
+    return (variance * len(items) / (len(items) - 1)) ** 0.5, effective - 1
+
+
+def interval(value: float, error: float, freedom: float) -> tuple[float, float]:
+    """95 %, even on a logarithmic scale."""
+    if not (math.isfinite(error) and value > 0):
+        return math.nan, math.nan
+    factor = math.exp(min(margin(error, freedom) / value, 700.0))
+    return value / factor, value * factor
+
+
+@lru_cache(maxsize=256)
+def _null(estimator: Estimator, n: int, d: int) -> tuple[float, float]:
+    values, errors = [], []
+    for cloud in isotropic_clouds(n, d):
+        seen = rows(cloud.found, estimator, np.arange(n), cloud.length)
+        fit = estimator.fit(seen.distances)
+        values.append(fit.value)
+        errors.append(shared_error(fit.influence, seen)[0])
+    spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    return float(np.mean(values)), max(spread, float(np.mean(errors)))
+
+
+def isotropic_level(estimator: Estimator, n: int, d: int) -> tuple[float, float]:
+    """What the estimator makes of n isotropic Gaussian points in d dimensions: the mean over a few draws, and the sd of one.
+
+    The sd is that over the draws or, where that is larger, the standard error of a draw.
+    """
+    return _null(estimator, matched(n), d)
+
+
+def dimension(cloud: Cloud, estimator: Estimator) -> Number:
+    """The dimension of a cloud's sample, with its interval and its null; NaN with a note where there is none."""
+    sample = cloud.drawn
+    try:
+        found = cloud.neighbours(estimator.k)
+    except IsoscopeError as refused:
+        return Number(math.nan, n=len(sample), d=cloud.d, note=str(refused))
+    seen = rows(found, estimator, sample.unit, mean_length(sample.points) if estimator.repeats else 1.0)
+    n, fit = len(found.kept), estimator.fit(seen.distances)
+    if n < FEWEST or not math.isfinite(fit.value):
+        return Number(math.nan, n=n, d=cloud.d, note=refusal(n))
+    if estimator.k > 2:
+        error, freedom = jackknife_error(cloud.neighbours(), estimator.k, estimator.value, sample.unit)
+    else:
+        error, freedom = shared_error(fit.influence, seen)
+    low, high = interval(fit.value, error, freedom)
+    null, null_sd = isotropic_level(estimator, n, cloud.d)
+    note = cloud.duplicates_note(found.duplicates, "kept" if estimator.repeats else "left out")
+    return Number(fit.value, n=len(seen.unit), d=cloud.d, low=low, high=high, null=null, null_sd=null_sd, note=note)
+
+
+def refusal(n: int) -> str:
+    """Why n distinct points have no dimension."""
+    if n < FEWEST:
+        return f"A dimension needs at least {FEWEST} distinct points; there are {n}."
+    return "The neighbours of nearly every point are equally far from it: there is no dimension in that."

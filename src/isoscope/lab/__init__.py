@@ -1,1 +1,0 @@
-"""Experiments that need no data: the isotropic null, and the untrained block."""

@@ -1,0 +1,119 @@
+"""The measurement of one cell, from top to bottom: load, find sites, reduce every batch, compute the tables, write."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from isoscope.core.progress import Progress
+from isoscope.core.source import Source
+from isoscope.core.wording import format_bytes
+from isoscope.measuring.memory_estimate import forget_peak, peak_memory
+from isoscope.measuring.options import Options
+from isoscope.models.naming.model_name import ModelReference
+from isoscope.runs.cell import Cell, packed
+from isoscope.runs.manifest import key_of
+from isoscope.runs.rows import default_metrics, tables
+from isoscope.runs.run import Run
+from isoscope.statistics.any_statistics import Statistics
+from isoscope.training.threads import limit_threads
+
+if TYPE_CHECKING:
+    from isoscope.measuring.single_pass import Pass
+
+Identity = dict[str, Any]
+
+
+@dataclass
+class Reduced:
+    """A source reduced to statistics, and what the table says about the model and the settings."""
+
+    statistics: Statistics
+    columns: dict[str, Any]
+    spec: dict[str, Any]
+    seconds: float
+
+
+def measure_model(
+    run: Run, reference: ModelReference, source: Source, options: Options, progress: Progress, *, identity: Identity, part: bool = False
+) -> None:
+    """Measure one model into the run, unless the run holds its cell already; `identity` is what determines the cell.
+
+    A `part` is a shard that nobody reads before it is merged: it gets no tables, it may be empty, and its model stays for the next one.
+    """
+    key = key_of(identity)
+    if run.cell(key, options.store) is not None:
+        progress.note(f"{reference.name}: already measured ({key}).")
+        return
+    forget_peak()
+    with limit_threads(options.threads):
+        reduced = _reduce_source(run, key, reference, source, options, progress, part)
+        gc.collect()  # a model and its hooks hold each other; the metrics must not find the model still in memory
+        cell = finish_cell(run, identity, reduced, options, progress, with_tables=not part)
+    counted, size = f"{reduced.spec['tokens']:,} {reduced.spec['counted']}", sum(file["bytes"] for file in cell.manifest["files"].values())
+    progress.note(f"{reference.name}: {counted}, {len(reduced.statistics)} sites, {format_bytes(size)} kept")
+
+
+def _reduce_source(
+    run: Run, key: str, reference: ModelReference, source: Source, options: Options, progress: Progress, part: bool
+) -> Reduced:
+    from isoscope.measuring.model_feeder import ModelFeeder  # here, so that planning does not wait for torch
+    from isoscope.measuring.single_pass import Pass, StateMisfitError
+
+    progress.note(f"{reference.name}: loading")
+    feeder = ModelFeeder(reference, source, options, hold=part)
+    single_pass = Pass(feeder, options)
+    single_pass.learn(feeder.probe())
+    for line in (feeder.announce_size(single_pass, run.path), *feeder.notes()):
+        progress.note(f"{reference.name}: {line}")
+    if (saved := run.load_partial(key)) is not None:
+        try:
+            single_pass.resume(*saved)
+        except StateMisfitError as error:
+            progress.note(f"{reference.name}: the saved partial state does not match this measurement ({error}); starting over.")
+            run.drop_partial(key)
+    del saved
+    started = time.monotonic()
+    save_statistics = partial(packed, single_pass.statistics)
+    reduce_batches(single_pass, progress, lambda: run.save_partial(key, feeder.cursor(), save_statistics), options.save_every)
+    statistics = single_pass.finish(allow_empty=part)
+    return Reduced(statistics, feeder.columns(), feeder.spec() | single_pass.marks(), time.monotonic() - started)
+
+
+def reduce_batches(
+    single_pass: Pass, progress: Progress, save: Callable[[], None] = lambda: None, save_every: float = float("inf")
+) -> None:
+    """Run every batch and reduce its states; between two windows, save what there is if it is time to."""
+    feeder = single_pass.feeder
+    started = last_save = time.monotonic()
+    shown, counted_before = feeder.done, feeder.counted
+    with progress.bar(f"{feeder.name}: measuring", feeder.total(), feeder.unit) as bar:
+        bar.advance(shown)
+        for window in feeder.windows():
+            for batch in window:
+                single_pass.reduce(batch)
+            rate = (feeder.counted - counted_before) / max(time.monotonic() - started, 1e-9)
+            bar.advance(feeder.done - shown, rate=f"{rate:,.0f} {feeder.counted_unit}/s")
+            shown = feeder.done
+            if time.monotonic() - last_save >= save_every:
+                save()
+                last_save = time.monotonic()
+
+
+def finish_cell(
+    run: Run, identity: Identity, reduced: Reduced, options: Options, progress: Progress, *, replace: bool = False, with_tables: bool = True
+) -> Cell:
+    """Compute the tables of a cell from its statistics, and write it."""
+    key, statistics, columns = key_of(identity), reduced.statistics, reduced.columns
+    spec = reduced.spec | {"cell": key}
+    with progress.bar(f"{columns['model']}: metrics", len(statistics), "sites") as bar:
+        layers = identity.get("layers", "all")
+        rows, series = tables(statistics if with_tables else {}, columns, spec, layers=layers, progress=bar.advance)
+    cost = {"seconds": round(reduced.seconds, 1), "memory": peak_memory()}
+    return run.write_cell(
+        identity, columns, spec, rows, series, statistics, keep=options.store, replace=replace, tried=default_metrics(), **cost
+    )

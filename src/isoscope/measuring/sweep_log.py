@@ -1,0 +1,212 @@
+"""The ledger of a sweep, kept in its run: the hashes of each checkpoint, faults, and which checkpoints the sweep downloaded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from isoscope.core.errors import IsoscopeError
+from isoscope.models.naming.audit import CheckpointRecord
+from isoscope.models.naming.suite import Checkpoint, Suite
+from isoscope.runs.writing import disk_errors_as_user_errors, flush, write_atomically
+from isoscope.trust.safe_io import open_regular, parse_json, read_json
+
+AUDIT = "audit.json"
+JOURNAL = "audit.jsonl"
+
+
+class Ledger:
+    """`audit.jsonl` of a run, to which each event adds a line, and `audit.json`, the summary that is written at the end.
+
+    Lines are only ever added, each by one write. So a process that is killed loses nothing, two processes that write into one run lose
+    nothing, and twenty thousand checkpoints cost twenty thousand lines, not as many copies of the whole ledger.
+    """
+
+    def __init__(self, run: Path) -> None:
+        self.run = run
+        self._known: dict[str, Any] | None = None
+        self._read_to = 0
+        self._journal = str(run / JOURNAL)
+
+    @property
+    def path(self) -> Path:
+        """The path of the summary."""
+        return self.run / AUDIT
+
+    @property
+    def journal(self) -> Path:
+        """The path of the lines."""
+        return self.run / JOURNAL
+
+    def read(self) -> dict[str, Any]:
+        """The ledger: under `suites`, by name, `checkpoints` and `faults`; under `downloaded`, the checkpoints that may be deleted."""
+        if self._known is None:
+            self._known = self._read_summary()
+        if _size(self._journal) > self._read_to + 1:  # reading continues at the line end where it stopped
+            try:
+                with open_regular(self.journal) as file:
+                    file.seek(self._read_to)
+                    # A last line without an end is being written, or its process was killed while it wrote. It is not read.
+                    lines = file.read().rpartition(b"\n")[0]
+            except OSError as error:
+                raise _damaged(self.journal, error.strerror or str(error)) from error
+            self._read_to += len(lines)
+            for line in lines.splitlines():
+                self._apply(self._known, line)
+        return self._known
+
+    def _read_summary(self) -> dict[str, Any]:
+        try:
+            summary: dict[str, Any] = read_json(self.path, follow=False)
+        except FileNotFoundError:
+            return {"suites": {}, "downloaded": []}
+        except (OSError, ValueError) as error:
+            raise _damaged(self.path, getattr(error, "strerror", None) or "it is no JSON") from error
+        if not _is_ledger(summary):
+            raise _damaged(self.path, "it is not what a sweep writes")
+        return summary
+
+    def _apply(self, known: dict[str, Any], line: bytes) -> None:
+        """Apply one line. A line that was cut off by a kill, or has another form, is ignored: its checkpoint is read again."""
+        try:
+            event = parse_json(line) if line.strip() else {}
+        except ValueError:
+            return
+        name, place, claimed = (event.get(key) if isinstance(event, dict) else None for key in ("suite", "place", "claimed"))
+        if isinstance(name, str) and isinstance(place, str) and _is_entry(event.get("seen")):
+            known["suites"].setdefault(name, {"checkpoints": {}, "faults": []})["checkpoints"][place] = event["seen"]
+        elif isinstance(claimed, str) and claimed not in known["downloaded"]:
+            known["downloaded"].append(claimed)
+        elif isinstance(event, dict) and "released" in event:
+            known["downloaded"] = [spec for spec in known["downloaded"] if spec != event["released"]]
+
+    def _append(self, event: dict[str, Any]) -> None:
+        """Add a line, and have it on the disk."""
+        # It begins with a line end too: the last line may have none, if its process was killed.
+        line = f"\n{json.dumps(event, ensure_ascii=False)}\n".encode()
+        with disk_errors_as_user_errors(self.run):
+            is_new = not os.path.lexists(self.journal)
+            handle = os.open(self.journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+            try:
+                os.write(handle, line)
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+            if is_new:
+                flush(self.run)
+
+    def _write_summary(self, summary: dict[str, Any]) -> None:
+        text = json.dumps(summary, indent=1, ensure_ascii=False)
+        write_atomically(self.path, lambda temporary: temporary.write_text(text, "utf-8", "backslashreplace"))
+
+    def _entry(self, suite: Suite, checkpoint: CheckpointRecord | Checkpoint) -> dict[str, Any] | None:
+        entry: dict[str, Any] | None = self.read()["suites"].get(suite.name, {}).get("checkpoints", {}).get(_place(checkpoint))
+        return entry
+
+    def record(self, suite: Suite, checkpoint: Checkpoint, revision: str, seen: CheckpointRecord, stamp: str = "") -> None:
+        """Record the hashes of a checkpoint or its problem, and the stamp of a local one."""
+        entry = {"spec": checkpoint.spec, "revision": revision, **asdict(seen), "stamp": stamp}
+        if self._entry(suite, seen) != entry:
+            self._append({"suite": suite.name, "place": _place(seen), "seen": entry})
+
+    def seen(self, suite: Suite) -> list[CheckpointRecord]:
+        """The records of the suite's checkpoints."""
+        entries = [self._entry(suite, checkpoint) for checkpoint in suite.checkpoints]
+        return [CheckpointRecord(**{name: entry[name] for name in CheckpointRecord.__dataclass_fields__}) for entry in entries if entry]
+
+    def revision(self, suite: Suite, checkpoint: Checkpoint, stamp: str | None = None) -> str | None:
+        """The recorded revision of a checkpoint; None if it had a problem, or if its files look different now."""
+        entry = self._entry(suite, checkpoint)
+        if not entry or entry["problem"] or entry["spec"] != checkpoint.spec or (stamp is not None and entry.get("stamp") != stamp):
+            return None
+        return str(entry["revision"])
+
+    def record_faults(self, suite: Suite, faults: list[str]) -> None:
+        """Record the faults of a suite, and write the summary."""
+        ledger = self.read()
+        ledger["suites"].setdefault(suite.name, {"checkpoints": {}, "faults": []})["faults"] = faults
+        self._write_summary(ledger)
+
+    def claim(self, spec: str) -> None:
+        """Record that a checkpoint is about to be downloaded, and was not in the cache before."""
+        if not self.is_claimed(spec):
+            self._append({"claimed": spec})
+
+    def release(self, spec: str) -> None:
+        """Record that a downloaded checkpoint was deleted."""
+        self._append({"released": spec})
+
+    def is_claimed(self, spec: str) -> bool:
+        """Whether a checkpoint was downloaded by a sweep into this run."""
+        return spec in self.read()["downloaded"]
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _is_entry(value: Any) -> bool:
+    """Whether a value has the form of a checkpoint's record."""
+    if not isinstance(value, dict) or not {*CheckpointRecord.__dataclass_fields__, "spec", "revision"} <= value.keys():
+        return False
+    seed, step, *texts = (value[name] for name in ("seed", "step", "tensors", "matrices", "problem", "spec", "revision"))
+    return isinstance(seed, int | None) and isinstance(step, int) and _is_texts(texts)
+
+
+def _is_suite(value: Any) -> bool:
+    """Whether a value has the form of a suite's part of the summary."""
+    form = isinstance(value, dict) and isinstance(value.get("checkpoints"), dict) and _is_texts(value.get("faults"))
+    return form and all(map(_is_entry, value["checkpoints"].values()))
+
+
+def _is_ledger(value: Any) -> bool:
+    """Whether a value has the form of a summary."""
+    form = isinstance(value, dict) and isinstance(value.get("suites"), dict) and _is_texts(value.get("downloaded"))
+    return form and all(map(_is_suite, value["suites"].values()))
+
+
+def stamp_of(spec: str) -> str:
+    """A hash of the names, sizes and times of a local checkpoint's files. While it is the same they are not read again."""
+    root = os.path.expanduser(spec)
+    try:
+        files = sorted(_list_files(root))
+    except OSError:
+        return ""
+    return hashlib.sha256(repr(files).encode()).hexdigest()[:24]
+
+
+def _list_files(path: str) -> Iterator[tuple[str, int, int]]:
+    """Path, size and time of each file below a path."""
+    # Strings, not `Path` objects: there may be a hundred thousand files, and objects would take most of the time.
+    if not os.path.isdir(path):
+        status = os.stat(path)
+        yield path, status.st_size, status.st_mtime_ns
+        return
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _list_files(entry.path)
+            else:
+                status = entry.stat()
+                yield entry.path, status.st_size, status.st_mtime_ns
+
+
+def _size(path: str) -> int:
+    """The bytes of the journal. For a link it is the length of its target's name; opening the link is then refused."""
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0
+
+
+def _damaged(path: Path, reason: str) -> IsoscopeError:
+    return IsoscopeError(f"{path} is damaged ({reason}); delete it and run again.")
+
+
+def _place(checkpoint: CheckpointRecord | Checkpoint) -> str:
+    return f"{'-' if checkpoint.seed is None else checkpoint.seed}/{checkpoint.step}"

@@ -1,0 +1,1 @@
+"""From a name to a model that runs: families, formats, readers."""

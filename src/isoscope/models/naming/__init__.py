@@ -1,0 +1,1 @@
+"""What the name of a model refers to: folders, files, a hub, suites of checkpoints."""

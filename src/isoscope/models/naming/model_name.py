@@ -1,0 +1,132 @@
+"""Model names: which files a name refers to, and the hash that identifies its weights. Nothing is loaded, and torch is not needed."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from isoscope.core.errors import IsoscopeError
+from isoscope.core.model_groups import UNTRAINED
+from isoscope.core.names import expand_home
+from isoscope.models.naming.hub import SMALL, HubName, download_model
+from isoscope.models.naming.shared_config import folder_for_weights_file, with_shared_files
+from isoscope.trust.safe_io import read_json
+from isoscope.trust.sentence_transformers import transformer_folder
+from isoscope.trust.weight_files import weights_in
+
+ALONE = (".gguf", ".pt")
+"""Endings of files that are a model by themselves."""
+FEEDING = "special tokens: as GGUF header and tokenizer_config.json say"
+"""How models are fed. It is hashed with the weights, so that results of another way of feeding have other keys."""
+WEIGHTS_ONLY = (".safetensors", ".bin", ".ckpt")
+"""Endings of files that are a model together with config.json."""
+
+
+@dataclass(frozen=True)
+class ModelReference:
+    """A model by name: a folder, a .gguf or Whisper .pt file, or a hub id with `@revision`; `untrained:` before it: at initialisation."""
+
+    spec: str
+    name: str
+    folder: Path
+    gguf: str | None
+    untrained: bool
+    revision: str
+    weights: str
+    """A hash of everything that determines what the model computes, its tokenizer included."""
+    whisper: str | None = None
+    """The name of OpenAI's Whisper checkpoint in the folder; such a file holds the model's sizes too."""
+    step: int | None = None
+    """The training step, for a checkpoint of a suite."""
+    seed: int | None = None
+    """The seed of the training, if the suite has several."""
+
+
+def model_bytes(reference: ModelReference) -> int:
+    """The size in bytes of a model's files: of the single file that holds it, or of all files in its folder."""
+    alone = reference.gguf or reference.whisper
+    files = [reference.folder / alone] if alone else reference.folder.iterdir()
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
+def resolve_model(spec: str, *, seed: int = 0) -> ModelReference:
+    """Find a model and hash its weights. A hub id is downloaded into the hub's own cache first."""
+    untrained = spec.startswith(UNTRAINED)
+    bare = spec.removeprefix(UNTRAINED)
+    if not bare:
+        raise IsoscopeError("A model is a folder, a .gguf file or a hub id such as org/name@revision; its name is empty.")
+    path, hub = expand_home(bare), HubName.parse(bare)
+    file, commit = None, None
+    if path.is_dir():
+        name = path.resolve().name
+        folder = transformer_folder(with_shared_files(path))
+    elif path.is_file() and path.suffix in (*WEIGHTS_ONLY, ".pt") and (linked := folder_for_weights_file(path)):
+        folder, name = linked, path.stem
+    elif path.suffix in ALONE and hub.file is None:
+        if not path.is_file():
+            raise IsoscopeError(f"There is no file {bare}.")
+        folder, file, name = path.parent, path.name, path.stem
+    elif path.is_file() and path.suffix in WEIGHTS_ONLY:
+        raise IsoscopeError(f"{bare} is a file of weights; name the folder that holds it and its config.json: {path.parent}.")
+    elif hub.file and not hub.file.endswith(ALONE):
+        raise IsoscopeError(f"{bare} names a file; on the hub only a .gguf file or a Whisper .pt can be named.")
+    elif path.exists():
+        raise IsoscopeError(f"{bare} is a file; a model is a folder with config.json and weights, a .gguf file or a hub id.")
+    elif bare.startswith((".", "/", "~")) or hub.repository.count("/") > 1 or path.suffix in WEIGHTS_ONLY:
+        raise IsoscopeError(f"There is no folder {bare}.")
+    else:
+        folder = download_model(hub, untrained=untrained)
+        file, commit = hub.file, folder.name
+        name = f"{hub.repository}::{file}" if file else hub.repository
+        folder = transformer_folder(folder)
+    file = file or _find_whisper_file(folder)
+    if not file:
+        _require_config_and_weights(folder, str(hub) if commit else str(folder), untrained=untrained)
+    digest = _hash_files(folder, file, untrained=untrained, seed=seed)
+    revision = f"seed{seed}" if untrained else commit or digest[:12]
+    gguf = file if file and file.endswith(".gguf") else None
+    full_name = (UNTRAINED if untrained else "") + name
+    return ModelReference(spec, full_name, folder, gguf, untrained, revision, digest, None if gguf else file)
+
+
+def _find_whisper_file(folder: Path) -> str | None:
+    """The name of the single .pt in a folder without config.json."""
+    if (folder / "config.json").is_file():
+        return None
+    weights = weights_in(folder)
+    return weights[0].name if len(weights) == 1 and weights[0].suffix == ".pt" else None
+
+
+def _require_config_and_weights(folder: Path, shown: str, *, untrained: bool) -> None:
+    if not (folder / "config.json").is_file():
+        raise IsoscopeError(f"{shown} has no config.json; a model's folder holds config.json, weights and a tokenizer.")
+    if not untrained and not weights_in(folder):
+        raise IsoscopeError(f"{shown} holds no weights (.safetensors or .bin); to measure it at initialisation, use {UNTRAINED}{shown}.")
+
+
+def _hash_files(folder: Path, file: str | None, *, untrained: bool, seed: int) -> str:
+    """Hash the names and contents of a model's files. Paths and dates do not count, so a copy elsewhere is the same model."""
+    if file:
+        # The header alone determines the untrained twin of such a file. Hashing the whole file is simpler, and never wrong.
+        files = {folder / file}
+        if file.endswith(".pt"):
+            files.update(folder.glob("preprocessor_config.json"))  # may change how clips become spectrograms
+    else:
+        small = {path for pattern in SMALL for path in folder.glob(pattern) if path.is_file()}
+        files = small | set(() if untrained else weights_in(folder))
+    # Hash each file by itself: in one stream, the end of one file could be taken for the beginning of the next.
+    parts = [FEEDING, f"untrained {seed}" if untrained else "trained"]
+    for path in sorted(files):
+        with path.open("rb") as opened:
+            parts.append(f"{hashlib.file_digest(opened, 'sha256').hexdigest()} {path.name!r}")
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def read_config(folder: Path) -> dict[str, object]:
+    """Read config.json as it stands; a file that holds no object is read as an empty one."""
+    try:
+        config = read_json(folder / "config.json")
+    except (OSError, ValueError) as error:
+        raise IsoscopeError(f"{folder / 'config.json'} cannot be read: {error}.") from error
+    return config if isinstance(config, dict) else {}

@@ -1,0 +1,52 @@
+"""Matrices on disk, read in blocks of rows: never completely, never memory-mapped, so that memory is a few blocks whatever the size.
+
+A memory map looks as cheap, but its pages count as memory of the process while they are used; and if the file shrinks or the disk fails,
+the process ends with a signal instead of a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from isoscope.core.errors import IsoscopeError, nearest
+from isoscope.core.source import Source, SourceKind
+from isoscope.trust.arrays.array_file import ArrayFile
+from isoscope.trust.arrays.npy import open_npy
+from isoscope.trust.arrays.npz import open_npz
+from isoscope.trust.arrays.parquet import open_parquet
+from isoscope.trust.arrays.safetensors import open_safetensors
+
+__all__ = ["ArrayFile", "arrays", "open_array"]
+
+FORMATS: dict[str, Callable[[Path, str | None], ArrayFile]] = {
+    ".npy": open_npy,
+    ".npz": open_npz,
+    ".safetensors": open_safetensors,
+    ".parquet": open_parquet,
+}
+
+
+def open_array(path: str | Path, key: str | None = None) -> ArrayFile:
+    """The matrix (n, d) in a .npy, .npz, .safetensors or .parquet file; `key` names one of several arrays or columns."""
+    path = Path(path)
+    if path.is_dir():
+        raise IsoscopeError(f"{path} is a folder; name one file in it.")
+    if path.suffix.lower() not in FORMATS:
+        ending, hint = path.suffix or "no suffix", nearest(path.suffix, list(FORMATS)).rstrip("?")
+        raise IsoscopeError(f"{path} must be a matrix in one of {', '.join(FORMATS)}; it ends in {ending!r}{hint}.")
+    if not path.exists():
+        raise IsoscopeError(f"There is no file called {path}; a matrix is a {', '.join(FORMATS)} file.")
+    return FORMATS[path.suffix.lower()](path, key)
+
+
+def refuse_matrix(spec: str, column: str | None, modality: str) -> Source | None:
+    """A matrix is no source of items. If one is given where items are expected, point to the command that reads it."""
+    path = Path(spec)
+    if path.suffix.lower() in FORMATS and path.suffix.lower() != ".parquet" and path.is_file():
+        raise IsoscopeError(f"{spec} is a matrix, and a model reads documents; to measure the matrix itself: isoscope embeddings {spec}")
+    return None
+
+
+ACCEPTS = "a matrix (n, d) in a .npy, .npz, .safetensors or .parquet file, for `isoscope embeddings`"
+arrays = SourceKind("arrays", "matrix", ACCEPTS, refuse_matrix)

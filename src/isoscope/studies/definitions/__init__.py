@@ -1,0 +1,1 @@
+"""The same cloud, measured as different sources define it."""

@@ -1,0 +1,235 @@
+"""The same cloud as each source would have measured it: of a run, layer by layer, or of a matrix. Nothing here needs torch."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from isoscope.core.arrays import Floats
+from isoscope.core.errors import IsoscopeError
+from isoscope.core.model_groups import block_layers
+from isoscope.core.number import Number
+from isoscope.core.option_limits import MAX_SAMPLE, MAX_SEED, check_count
+from isoscope.core.site import Site
+from isoscope.core.table import SITE_COLUMNS, TABLE_COLUMNS, concat_tables, tidy
+from isoscope.estimation.cloud import PARTS, Cloud
+from isoscope.estimation.matrix_cloud import cloud_of, read_cloud
+from isoscope.metrics import registry
+from isoscope.runs.results import Results
+from isoscope.statistics.sample import Sample
+from isoscope.statistics.site_statistics import SiteStatistics
+from isoscope.studies.definitions.conventions import CONVENTIONS, Convention, Reading, convention
+from isoscope.trust.safe_io import parsed_object
+
+WORDS = PAIRS = 1000
+"""Of Ethayarajh's code: sentences with one word each, and pairs of these words."""
+REPEATS = 200
+"""How often his drawing is repeated, to see how far chance moves it."""
+BATCH = 4096
+UNIT = [name for name in SITE_COLUMNS if name not in ("kind", "layer", "head", "policy")]
+"""What makes a stack of its own."""
+
+
+def words(sample: Sample, rng: np.random.Generator) -> np.ndarray:
+    """The places in a sample of one word of each of 1,000 documents (or of all), documents and words drawn uniformly."""
+    _, owner = np.unique(sample.unit, return_inverse=True)
+    order, counts = np.argsort(owner, kind="stable"), np.bincount(owner)
+    picked = np.cumsum(counts) - counts + (rng.random(len(counts)) * counts).astype(np.int64)
+    return np.asarray(order[rng.permutation(picked)[:WORDS]])
+
+
+def drawn_cosines(cloud: Cloud, repeats: int = REPEATS, seed: int = 0) -> Floats:
+    """(repeats,) the mean cosine of 1,000 pairs of `words`, drawn with replacement: a word may meet itself."""
+    sample, rng = cloud.drawn, np.random.default_rng(seed)
+    points = sample.points.astype(np.float64)
+    norms = np.linalg.norm(points, axis=1, keepdims=True)
+    u = np.divide(points, norms, out=np.full_like(points, np.nan), where=norms > 0)
+    found = []
+    for _ in range(repeats):
+        chosen = words(sample, rng)
+        i, j = rng.choice(chosen, (2, PAIRS))
+        found.append(np.nanmean(np.einsum("pd,pd->p", u[i], u[j])))
+    return np.array(found)
+
+
+def _drawn_cosine(cloud: Cloud) -> Number:
+    """The first drawing, and between which ends 95 of 100 drawings lie: not an interval over documents."""
+    values = drawn_cosines(cloud)
+    low, high = np.quantile(values, [0.025, 0.975])
+    count = min(len(np.unique(cloud.drawn.unit)), WORDS)
+    note = f"{PAIRS:,} pairs of {count:,} words; the interval is where 95 of 100 such drawings lie"
+    return Number(float(values[0]), n=count, d=cloud.d, low=low, high=high, null=0.0, null_sd=(cloud.d * PAIRS) ** -0.5, note=note)
+
+
+def _drawn_share(cloud: Cloud) -> Number:
+    """The variance of 1,000 words along the first singular vector of their uncentred matrix, over their whole variance."""
+    chosen = words(cloud.drawn, np.random.default_rng(0))
+    points = cloud.drawn.points[chosen].astype(np.float64)
+    variance = float(points.var(0).sum())
+    if len(points) < 2 or not variance > 0:
+        return Number(np.nan, n=len(points), d=cloud.d, note="the words drawn are all equal")
+    first = np.linalg.svd(points, full_matrices=False)[2][0]
+    return Number(min(float((points @ first).var()) / variance, 1.0), n=len(points), d=cloud.d, note=f"of {len(points):,} words")
+
+
+def _batch_share(cloud: Cloud) -> Number:
+    """σ₁²/Σσ² of centred batches of 4,096 points of the sample, averaged; of a smaller sample the only batch is what there is."""
+    points = cloud.drawn.points.astype(np.float64)
+    count, size = max(len(points) // BATCH, 1), min(len(points), BATCH)
+    shares = []
+    for i in range(count):
+        batch = points[i * size : (i + 1) * size]
+        batch = batch - batch.mean(0)
+        small = batch @ batch.T if len(batch) < cloud.d else batch.T @ batch
+        squares = np.linalg.eigvalsh(small)
+        shares.append(squares[-1] / squares.sum() if squares[-1] > 0 else np.nan)
+    note = f"{count} batches of {size:,}, standard deviation {np.std(shares, ddof=1):.3g}" if count > 1 else f"one batch of {size:,}"
+    return Number(float(np.mean(shares)), n=count * size, d=cloud.d, note=note)
+
+
+def _plain_drift(cloud: Cloud) -> Number:
+    """‖x̄‖ with pairs within an item, which makes it a little longer than `drift_norm`."""
+    return Number(float(np.linalg.norm(cloud.moments.mean)), n=cloud.n, d=cloud.d).scaled_by(cloud.unit)
+
+
+OWN: dict[tuple[str, str], Callable[[Cloud], Number]] = {
+    ("ethayarajh2019", "cosine"): _drawn_cosine,
+    ("ethayarajh2019", "share"): _drawn_share,
+    ("godey2024", "drift"): _plain_drift,
+    ("razzhigaev2024", "share"): _batch_share,
+}
+"""What is no metric: convention and question → what the source does."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One number under one convention."""
+
+    convention: Convention
+    reading: Reading
+    number: Number
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        where = {"question": self.reading.question, "convention": self.convention.name, "policy": self.convention.policy}
+        return where | {"metric": _metric(self.convention, self.reading), "how": self.reading.said} | self.number.as_dict()
+
+
+def _metric(convention: Convention, reading: Reading) -> str:
+    """The value of the column `metric`: never that of a registered metric, for the points and the last layer may differ."""
+    return f"{reading.metric or reading.question}@{convention.name}"
+
+
+def answers(cloud: Cloud, names: list[str] | None = None) -> list[Answer]:
+    """A cloud under every convention, or those that are named; its points are what the convention's policy would leave."""
+    return [
+        Answer(one, reading, _number(one, reading, cloud))
+        for one in ([convention(name) for name in names] if names is not None else CONVENTIONS.values())
+        for reading in one.readings
+    ]
+
+
+def _number(convention: Convention, reading: Reading, cloud: Cloud) -> Number:
+    if reading.metric:
+        entry: Any = registry[reading.metric]
+        return entry(cloud) if entry.available(cloud) else Number(np.nan, n=cloud.n, d=cloud.d, note="not enough was kept for it")
+    return OWN[convention.name, reading.question](cloud)
+
+
+def of_matrix(
+    matrix: Any, names: list[str] | None = None, *, key: str | None = None, sample: int = 4096, seed: int = 0, allow_wide: bool = False
+) -> list[Answer]:
+    """A matrix (n, d), in memory or in a file, under every convention: each row is a document of one word."""
+    check_count("sample", sample, least=0, most=MAX_SAMPLE)
+    check_count("seed", seed, least=0, most=MAX_SEED)
+    if not sample:
+        raise IsoscopeError("Conventions that draw points need a sample of them; give --sample 4096.")
+    parts = [part for part in PARTS if part != "cosine"]
+    if not isinstance(matrix, str | os.PathLike):
+        return answers(cloud_of(matrix, parts, allow_wide=allow_wide, sample=sample, seed=seed), names)
+    from isoscope.sources.arrays import open_array
+
+    file = open_array(Path(matrix), key)
+    cloud = read_cloud(file.blocks, file.n, file.d, parts, allow_wide=allow_wide, sample=sample, seed=seed, name=str(file.name))
+    return answers(cloud, names)
+
+
+def conventions_rows(results: Results, names: list[str] | None = None) -> pd.DataFrame:
+    """The layers of a run under every convention, or those that are named, as a table of its columns.
+
+    `metric` is `METRIC@CONVENTION`; where a convention takes the state after the final norm as the last layer, `kind` is `final`.
+    """
+    chosen = [convention(name) for name in names] if names is not None else list(CONVENTIONS.values())
+    frames = [frame for one in chosen for frame in (_from_table(results, one), _from_clouds(results, one))]
+    found = concat_tables(frames, TABLE_COLUMNS)
+    if found.empty:
+        raise IsoscopeError(
+            f"{results.path} has no layers to measure by another convention; it takes runs of `isoscope measure` or `sweep`."
+        )
+    return found
+
+
+def _from_table(results: Results, one: Convention) -> pd.DataFrame:
+    """The readings that are metrics."""
+    renamed = {reading.metric: _metric(one, reading) for reading in one.readings if reading.metric}
+    table = results.table(list(renamed), "every") if renamed else tidy([], TABLE_COLUMNS)
+    table = table[table["kind"].isin(["hidden", "final"]) & table["head"].isna() & table["layer"].notna() & (table["policy"] == one.policy)]
+    table = _last_layers(table, final=one.final)
+    return table.assign(metric=table["metric"].map(renamed), spec=[_spec(text, one) for text in table["spec"]])
+
+
+def _last_layers(table: pd.DataFrame, *, final: bool) -> pd.DataFrame:
+    """Without the states after a final norm; or with them, and without the layer that they take the place of."""
+    if not final:
+        return table[table["kind"] == "hidden"]
+    keys = pd.MultiIndex.from_frame(table.assign(layer=block_layers(table))[[*UNIT, "layer"]].astype("string").fillna(""))
+    normed = keys[(table["kind"] == "final").to_numpy()]
+    return table[(table["kind"] == "final") | ~keys.isin(normed)]
+
+
+def _spec(text: Any, one: Convention) -> str:
+    return json.dumps(parsed_object(text) | {"convention": one.name}, sort_keys=True, ensure_ascii=False)
+
+
+def _from_clouds(results: Results, one: Convention) -> pd.DataFrame:
+    """The readings that are something of the source's own, from the samples that the run kept."""
+    own = [reading for reading in one.readings if not reading.metric]
+    rows: list[dict[str, Any]] = []
+    for manifest in results.manifests() if own else []:
+        if "experiment" in manifest["identity"]:
+            continue
+        columns, spec = manifest["columns"], manifest["spec"]
+        needed = ("all",) if any(reading.draws for reading in own) else ("all", "sums")
+        if manifest["keep"] not in needed:
+            what, option = ("points", "all") if len(needed) == 1 else ("sums", "sums")
+            raise IsoscopeError(
+                f"{one.name} needs {what}, and the run kept none of {columns['model']}; measure it again with --store {option}."
+            )
+        sites = results.statistics(columns["model"], columns.get("step"), columns.get("seed"))
+        for site, kept in sites.items():
+            if not (isinstance(kept, SiteStatistics) and _counts(site, list(sites), final=one.final)):
+                continue
+            cloud = Cloud.of(kept, one.policy)
+            if cloud is None:
+                continue
+            where = columns | {"stack": site.stack, "kind": site.kind, "layer": site.layer, "policy": one.policy}
+            for reading in [reading for reading in own if not reading.draws or cloud.has("sample")]:
+                number = _number(one, reading, cloud)
+                said = spec | {"policy": one.policy, "convention": one.name, "note": number.note}
+                text = json.dumps({name: value for name, value in said.items() if name != "activation_nulls"}, sort_keys=True)
+                rows.append(where | {"metric": _metric(one, reading), "spec": text} | number.as_dict())
+    return tidy(rows, TABLE_COLUMNS)
+
+
+def _counts(site: Site, sites: list[Site], *, final: bool) -> bool:
+    """Whether a site is one of a convention's layers."""
+    if site.kind == "final":
+        return final
+    return site.kind == "hidden" and not (final and Site(site.stack, "final", (site.layer or 0) + 1) in sites)

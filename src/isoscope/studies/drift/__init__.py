@@ -1,0 +1,1 @@
+"""Do drift and cosine rise and fall together over layers?"""

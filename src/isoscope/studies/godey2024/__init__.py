@@ -1,0 +1,1 @@
+"""Paper 1: Anisotropy Is Inherent to Self-Attention in Transformers."""

@@ -1,0 +1,1 @@
+"""Paper 2: The Shape of Learning."""

@@ -1,0 +1,306 @@
+"""Reproduce a paper: plan its experiments, do those that are not done, and draw its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from isoscope.claims import papers
+from isoscope.claims.paper import CHOICES, Experiment, Paper, PaperFigure
+from isoscope.core.errors import IsoscopeError, nearest
+from isoscope.core.model_groups import one_checkpoint
+from isoscope.core.progress import Progress
+from isoscope.core.study import studies
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables
+from isoscope.measuring.executor import Engine
+from isoscope.measuring.measure import measure
+from isoscope.measuring.measurement import UnfinishedError
+from isoscope.measuring.sweep import sweep_with_faults
+from isoscope.models.naming.model_name import resolve_model
+from isoscope.runs.results import Results
+from isoscope.runs.run import Run
+
+MODELS_FOLDER = ".cache/models"
+"""The folder into which `make zoo` puts models."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One piece of work of an experiment: a model, a suite or the experiment of a study; and the command that does the same."""
+
+    experiment: Experiment
+    what: str
+    kind: str
+    command: str
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Something that could not be measured: the reason, and the command that would get it."""
+
+    what: str
+    reason: str
+    command: str
+
+
+@dataclass(frozen=True)
+class FigureOutcome:
+    """Whether a figure of the paper was drawn, and if not, why."""
+
+    figure: PaperFigure
+    drawn: bool
+    reason: str = ""
+
+
+@dataclass
+class Reproduction:
+    """A paper, reproduced as far as possible."""
+
+    paper: Paper
+    run: Path
+    figures: list[PaperFigure]
+    """Those that were asked for."""
+    parts: list[Part]
+    missing: list[Missing] = field(default_factory=list)
+    outcomes: list[FigureOutcome] = field(default_factory=list)
+    progress: Progress = field(default_factory=lambda: Progress(quiet=True))
+
+    @cached_property
+    def tables(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Both tables of the run, with the metrics on request that figures and claims need, for one checkpoint of each suite."""
+        results = Results(self.run)
+        names = dict.fromkeys(name for figure in self.figures for name in figure.also)
+        names |= dict.fromkeys(self.paper.also if len(self.figures) == len(self.paper.figures) else ())
+        rows, points = results.cached_tables(list(names), self.progress)
+        table, series = (
+            concat_tables([results.table(policy="every"), rows], TABLE_COLUMNS),
+            concat_tables([results.series(), points], SERIES_COLUMNS),
+        )
+        return table.drop_duplicates(ignore_index=True), series.drop_duplicates(ignore_index=True)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to reproduce of a paper, on which models and data, and who measures."""
+
+    models: str = "embedded"
+    data: tuple[str, ...] = ("embedded",)
+    figure: str | None = None
+    folder: str = MODELS_FOLDER
+    options: dict[str, Any] = field(default_factory=dict)
+    engine: Engine = field(default_factory=Engine)
+
+    def __post_init__(self) -> None:
+        if self.models not in CHOICES:
+            raise IsoscopeError(f"--models takes {', '.join(CHOICES)}; got {self.models!r}{nearest(self.models, list(CHOICES)) or '.'}")
+
+    @classmethod
+    def from_options(cls, **given: Any) -> Request:
+        """A request from options of the command line; those that are None keep the experiment's own value."""
+        own = {name: given.pop(name) for name in ("models", "figure", "folder") if given.get(name) is not None}
+        data = given.pop("data", None)
+        request = cls(**own, options={name: value for name, value in given.items() if value is not None and name not in own})
+        return replace(request, data=tuple(data)) if data else request
+
+    def sources_for(self, experiment: Experiment) -> tuple[str, ...]:
+        """The sources of an experiment; `paper` stands for the paper's own."""
+        return tuple(experiment.data if spec == "paper" else spec for spec in self.data)
+
+
+def plan_reproduction(paper: Paper, request: Request, out: Path) -> tuple[list[Part], list[Missing]]:
+    """The work, each piece once, and what is known to be missing without trying."""
+    wanted = [paper.experiment(name) for name in paper.figure(request.figure).needs] if request.figure else list(paper.experiments)
+    parts: list[Part] = []
+    missing: list[Missing] = []
+    needs_folder = request.models == "local" and any(experiment.kind == "models" for experiment in wanted)
+    local = find_local_models(request.folder) if needs_folder else []
+    for experiment in wanted:
+        own = list(_list_parts(experiment, request, local, out))
+        parts += [part for part in own if (part.kind, part.what) not in {(other.kind, other.what) for other in parts}]
+        if not own:
+            reason = "no such model comes with isoscope" if request.models == "embedded" else f"no model lies in {request.folder}"
+            missing.append(Missing(f"{experiment.name}: {experiment.says}", reason, _fetch_command(paper, experiment, request)))
+    return parts, missing
+
+
+def _list_parts(experiment: Experiment, request: Request, local: list[str], out: Path) -> Iterable[Part]:
+    data = " ".join(f"--data '{spec}'" for spec in request.sources_for(experiment))
+    data += "".join(f" --split-body {split}" for split in experiment.options.get("split_body", ()))
+    if experiment.kind in studies:
+        yield Part(experiment, experiment.name, "study", f"{studies[experiment.kind].command} --out {out}")
+    elif experiment.kind == "suite" or request.models == "embedded":
+        names = experiment.paper if request.models == "paper" else experiment.embedded
+        steps = f" --steps {experiment.steps}" if experiment.steps and request.models == "paper" else ""
+        for name in names:
+            yield Part(experiment, name, "suite", f"isoscope sweep '{name}'{steps} {data} --out {out}")
+    else:
+        for name in experiment.paper if request.models == "paper" else local:
+            yield Part(experiment, name, "model", f"isoscope measure '{name}' {data} --out {out}")
+
+
+def _fetch_command(paper: Paper, experiment: Experiment, request: Request) -> str:
+    """The command that gets the models that an experiment lacks."""
+    if request.models == "local":
+        return "make zoo fetches real models into .cache/models"
+    return f"isoscope reproduce {paper.name} --models paper, with a hub: {', '.join(experiment.paper)}; or --models local"
+
+
+def find_local_models(folder: str) -> list[str]:
+    """The models in a folder: folders with a configuration, and GGUF or Whisper files one level down."""
+    root = Path(folder)
+    if not root.is_dir():
+        raise IsoscopeError(f"There is no folder {folder}; name one that holds models with --folder, or fetch some with `make zoo`.")
+    models = []
+    for path in sorted(root.iterdir()):
+        if path.is_dir():
+            models += [str(file) for file in sorted(path.glob("*.gguf"))] or [str(path)]
+        elif path.suffix in (".gguf", ".pt"):
+            models.append(str(path))
+    return models
+
+
+def reproduce(name: str, out: str | Path, request: Request | None = None, *, quiet: bool = False) -> Reproduction:
+    """Do what is left of a paper. What is missing is listed, and stops nothing else."""
+    request, paper, folder = request or Request(), papers[name], Path(out)
+    parts, missing = plan_reproduction(paper, request, folder)
+    progress = Progress(quiet=quiet)
+    figures = [paper.figure(request.figure)] if request.figure else list(paper.figures)
+    reproduction = Reproduction(paper, folder, figures, parts, missing, progress=progress)
+    worker = PartWorker(folder, request, progress)
+    Run(folder).prepare()
+    for kind, act in (
+        ("suite", worker.sweep_suites),
+        ("model", worker.measure_models),
+        ("study", worker.run_studies),
+    ):
+        own = [part for part in parts if part.kind == kind]
+        problems = act(own) if own else []
+        for problem in problems:
+            progress.note(f"{problem.what}: {problem.reason}")
+        reproduction.missing += problems
+    if not Run(folder).cells():
+        first = reproduction.missing[0]
+        raise IsoscopeError(f"Nothing of {name} could be done: {first.reason} ({first.command}).")
+    reproduction.outcomes = try_figures(reproduction)
+    return reproduction
+
+
+@dataclass(frozen=True)
+class PartWorker:
+    """Does each kind of part, and returns what could not be done."""
+
+    run: Path
+    request: Request
+    progress: Progress
+
+    def sweep_suites(self, parts: list[Part]) -> list[Missing]:
+        """Measure the suites of each experiment in one sweep, which measures them in parallel."""
+        problems = []
+        for own in _by_experiment(parts):
+            try:
+                self._sweep(own)
+            except IsoscopeError as error:
+                problems.append(self._missing(own[0], error))
+        return problems
+
+    def _sweep(self, parts: list[Part]) -> None:
+        experiment = parts[0].experiment
+        published = self.request.models == "paper"
+        options = self._options(experiment)
+        processes = options.pop("processes", None)
+        engine = self.request.engine
+        _, faults = sweep_with_faults(
+            [part.what for part in parts],
+            self.request.sources_for(experiment),
+            self.run,
+            steps=experiment.steps if published else None,
+            seeds=experiment.seeds if published else None,
+            delete=published,
+            engine=engine if engine.processes or engine.is_remote else replace(engine, processes=processes),
+            column=None,
+            quiet=self.progress.quiet,
+            **options,
+        )
+        for fault in faults:
+            self.progress.note(fault)
+
+    def measure_models(self, parts: list[Part]) -> list[Missing]:
+        """Measure the models of each experiment. A model that fails stops no other."""
+        engine = self.request.engine
+        together = engine.is_remote or (engine.processes or 1) > 1
+        groups = [group for own in _by_experiment(parts) for group in ([own] if together else [[part] for part in own])]
+        return [problem for group in groups for problem in self._measure(group)]
+
+    def _measure(self, parts: list[Part]) -> list[Missing]:
+        options = self._options(parts[0].experiment)
+        options.pop("processes", None)
+        engine = self.request.engine
+        there, problems = [], []
+        for part in parts:  # `measure` looks all names up first and stops at one that is missing
+            try:
+                resolve_model(part.what, seed=options.get("seed", 0))
+                there.append(part)
+            except IsoscopeError as error:
+                problems.append(self._missing(part, error))
+        if not there:
+            return problems
+        data = self.request.sources_for(there[0].experiment)
+        asked: dict[str, Any] = {"executor": engine.name, "address": engine.address, "processes": engine.processes}
+        try:
+            measure([part.what for part in there], data, self.run, quiet=self.progress.quiet, **asked, **options)
+        except UnfinishedError as error:
+            problems += [self._missing(part, error.reasons[part.what]) for part in there if part.what in error.reasons]
+        except IsoscopeError as error:
+            problems.append(self._missing(there[0], error))
+        return problems
+
+    def run_studies(self, parts: list[Part]) -> list[Missing]:
+        """Run the experiments of other studies, in the paper's own setting."""
+        for part in parts:
+            run = studies[part.experiment.kind].experiment
+            assert run is not None
+            run(self.run, self._options(part.experiment), self.progress)
+        return []
+
+    def _options(self, experiment: Experiment) -> dict[str, Any]:
+        """The options of an experiment, small ones for embedded models, and those that the user gave."""
+        embedded = self.request.models == "embedded" or (self.request.models == "local" and experiment.kind == "suite")
+        options = experiment.small if embedded else experiment.options
+        return dict(options) | {name: value for name, value in self.request.options.items() if value is not None}
+
+    def _missing(self, part: Part, error: IsoscopeError) -> Missing:
+        gated = part.experiment.gated if "paper" in self.request.data else ""
+        return Missing(part.what, str(error), gated or part.command)
+
+
+def _by_experiment(parts: list[Part]) -> list[list[Part]]:
+    """Parts grouped by experiment, in their order."""
+    groups: dict[str, list[Part]] = {}
+    for part in parts:
+        groups.setdefault(part.experiment.name, []).append(part)
+    return list(groups.values())
+
+
+def try_figures(reproduction: Reproduction) -> list[FigureOutcome]:
+    """Which figures of the paper the run can fill, and why it cannot fill the others."""
+    from isoscope.figures import figures
+
+    whole = reproduction.tables
+    now = one_checkpoint(*whole)
+    outcomes = []
+    for figure in reproduction.figures:
+        drawn = any(figures[name].draw(*(whole if figures[name].over_steps else now)) is not None for name in figure.draws)
+        outcomes.append(FigureOutcome(figure, drawn, "" if drawn else _reason_not_drawn(reproduction, figure)))
+    return outcomes
+
+
+def _reason_not_drawn(reproduction: Reproduction, figure: PaperFigure) -> str:
+    """Why a figure is not drawn."""
+    needed = [part.what for part in reproduction.parts if part.experiment.name in figure.needs]
+    reasons = [gap for gap in reproduction.missing if gap.what in needed or gap.what.partition(":")[0] in figure.needs]
+    return "; ".join(f"{gap.reason} ({gap.command})" for gap in reasons) or "the run holds nothing that it could be drawn from"

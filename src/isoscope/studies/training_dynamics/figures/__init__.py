@@ -1,0 +1,1 @@
+"""Figures over the steps of a training."""

@@ -1,0 +1,1 @@
+"""The border: every reader of a stranger's bytes, with limits."""

@@ -1,0 +1,1 @@
+"""Readers of matrices in files, in blocks of rows."""

@@ -1,0 +1,139 @@
+"""The weights that make queries and keys, found by following attention back to them, and the size of their gradients."""
+
+# mypy: allow-subclassing-any
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from isoscope.measuring.sites import Sites
+from isoscope.models.tapping.attention_tap import MULTI_HEAD_ATTENTION, AttentionTap
+from isoscope.models.tapping.lineage import Lineage, lineage
+from isoscope.models.tapping.tensor_node import Node
+from isoscope.models.tapping.torch_functions import Role
+
+if TYPE_CHECKING:
+    from isoscope.models.tapping.attention_call import AttentionSide
+
+NAMED = {
+    "query": re.compile(r"^(w_?q|q|q_?(proj|projection|lin|linear)|quer(y|ies)(_\w+)?)$", re.IGNORECASE),
+    "key": re.compile(r"^(w_?k|k|k_?(proj|projection|lin|linear)|keys?(_(?!value)\w+)?)$", re.IGNORECASE),
+}
+"""What modules that make queries and keys are called, where they cannot be found by what they do."""
+
+BY_NAME = "its weight was found by name"
+WHOLE = "of the whole weight, whatever else it makes"
+
+
+@dataclass(frozen=True)
+class Projection:
+    """The part of a weight that makes queries or keys."""
+
+    weight: nn.Parameter
+    outputs: Tensor | None = None
+    """Which of its outputs; None: all of them."""
+    width: int = 0
+    """How many outputs it has."""
+    note: str = ""
+    """What a reader should know of how it was found."""
+
+    def squared_gradient(self) -> float:
+        """The sum of the squares of its gradient; NaN where it has none."""
+        gradient = self.weight.grad
+        if gradient is None:
+            return float("nan")
+        if self.outputs is not None:
+            gradient = gradient.index_select(0 if gradient.shape[0] == self.width else 1, self.outputs.to(gradient.device))
+        return float(gradient.detach().float().square().sum())
+
+
+Found = dict[tuple[str, int], list[Projection]]
+"""query or key, layer: the projections that make them."""
+
+
+def gradient_norms(found: Found) -> dict[tuple[str, int], float]:
+    """The norm of the gradient of what makes the queries and the keys of each layer; those without a gradient are left out."""
+    sums = {where: sum(one.squared_gradient() for one in parts) for where, parts in found.items()}
+    return {where: total**0.5 for where, total in sums.items() if total == total}
+
+
+def find_projections(sites: Sites, run: Callable[[], object], stack: str) -> Found:
+    """The projections of every layer that attends to itself: by what its queries and keys came through, or else by name."""
+    tap = ProjectionTap(sites.tap.running)
+    sites.follow(run, tap)
+    blocks, depth = sites.tap.stacks[stack], sites.tap.depth[stack]
+    for layer in range(1, depth + 1) if len(blocks) == depth else ():
+        for kind, pattern in NAMED.items():
+            if (kind, layer) in tap.attended and (kind, layer) not in tap.found:
+                parts = [(path.split("."), weight) for path, weight in blocks[layer - 1][1].named_parameters() if weight.dim() > 1]
+                named = [Projection(weight, note=BY_NAME) for path, weight in parts if len(path) > 1 and pattern.match(path[-2])]
+                if named:
+                    tap.found[kind, layer] = named
+    return tap.found
+
+
+class ProjectionTap(AttentionTap):
+    """A tap of attention that keeps which weights made queries and keys, and nothing else."""
+
+    def __init__(self, where: Callable[[], tuple[str, int] | None]) -> None:
+        super().__init__(where, lambda call: None)
+        self.found: Found = {}
+        self.attended: set[tuple[str, int]] = set()
+
+    def _deliver(self, query: AttentionSide, key: AttentionSide, weight_id: int | None, **rest: Any) -> None:
+        if key.node.leaves & query.node.first:
+            for kind, side in (("query", query), ("key", key)):
+                self._note(kind, projection(side.line))
+
+    def _see_multi_head_attention(self, *args: Any, **kwargs: Any) -> None:
+        given = MULTI_HEAD_ATTENTION.bind(*args, **kwargs).arguments
+        if self._graph.node_of(given["query"]).first & self._graph.node_of(given["key"]).leaves:
+            whole, d = given["in_proj_weight"], int(given["embed_dim_to_check"])
+            for i, kind in enumerate(("query", "key")):
+                separate = given.get(f"{kind[0]}_proj_weight") if given.get("use_separate_proj_weight") else None
+                made = Projection(whole, torch.arange(i * d, (i + 1) * d), 3 * d) if separate is None else Projection(separate)
+                self._note(kind, made)
+
+    def _note(self, kind: str, made: Projection | None) -> None:
+        where = (kind, (self._block or ("", 0))[1])
+        self.attended.add(where)
+        if made is not None and all(made.weight is not other.weight for other in self.found.get(where, [])):
+            self.found.setdefault(where, []).append(made)
+
+
+def projection(line: Lineage) -> Projection | None:
+    """The projection at the beginning of a lineage, past norms of queries and keys; None where its weight is no parameter."""
+    own = line.nodes[0].first
+    while True:
+        parents = line.end.parents
+        weights = [held for parent in parents if parent.parameter and isinstance(held := parent.ref(), nn.Parameter)]
+        matrix = next((held for held in weights if held.dim() > 1), None)
+        if matrix is not None:
+            outputs, width = _outputs(line), line.end.shape[-1]
+            if outputs is None:
+                return Projection(matrix, note=WHOLE)
+            return Projection(matrix, None if len(outputs) == width else outputs, width)
+        before = next((parent for parent in parents if parent.leaves & own), None)
+        if before is None or any(not parent.leaves and not parent.parameter for parent in parents):
+            return None
+        line = lineage(before)
+
+
+def _outputs(line: Lineage) -> Tensor | None:
+    """Which outputs of the projection reach the end of the lineage: their numbers go the way that the states went."""
+    chain: list[Node] = line.nodes[::-1]
+    x = torch.arange(line.end.shape[-1]).expand(line.end.shape).contiguous()
+    for node, rotated in zip(chain[1:], line.rotated[::-1], strict=True):
+        if node.role is Role.SHAPE and node.replay is not None and not rotated:
+            func, rest, kwargs, which = node.replay
+            made = func(x, *rest, **kwargs)
+            made = made if which is None else made[which]
+            x = made if made.dtype == x.dtype else x  # a cast would round numbers
+        if node.shape != tuple(x.shape):
+            return None
+    return x.unique()
