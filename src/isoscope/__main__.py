@@ -6,6 +6,6 @@ import sys
 if not sys.flags.safe_path and sys.path[0] == os.getcwd() != os.path.dirname(os.path.dirname(os.path.abspath(__file__))):
     del sys.path[0]
 
-from isoscope.cli import main
+from isoscope.cli import start
 
-main()
+start()

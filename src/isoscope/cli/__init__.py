@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import sys
+import threading
 import traceback
 from typing import NoReturn
 
@@ -14,6 +15,21 @@ DEBUG = "ISOSCOPE_DEBUG"
 BUG = "this is a bug in isoscope, not a mistake of yours. Please report it with the traceback above, in the repository isoscope came from."
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 """Errors of disks and streams, which may come without the name of a file."""
+
+
+def start() -> NoReturn:
+    """Run the command line as a process of its own, which ends here."""
+    from isoscope.core.progress import FETCH_THREAD
+
+    try:
+        main()
+    except SystemExit as end:
+        if any(thread.name == FETCH_THREAD for thread in threading.enumerate()):
+            # A sweep that fails leaves the thread that fetches its next checkpoint. Python ends such a thread when it next asks for the
+            # interpreter; within the C++ code of a library that aborts the whole process, and its exit code is lost.
+            sys.stderr.flush()
+            os._exit(int(end.code or 0))
+        raise
 
 
 def main() -> NoReturn:

@@ -8,6 +8,9 @@ from typing import Any
 
 from isoscope.core.printable import plain
 
+FETCH_THREAD = "isoscope fetch"
+"""The name of a daemon thread that fetches what is measured next."""
+
 
 class Progress:
     """Shows how far a long task is. Silent if `quiet`."""

@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
-from isoscope.core.progress import Bar, Progress
+from isoscope.core.progress import FETCH_THREAD, Bar, Progress
 from isoscope.core.wording import format_duration
 from isoscope.measuring.executor import Executor, run_now
 from isoscope.measuring.task import Task
@@ -155,5 +155,5 @@ def _start_fetch(job: Job) -> Future[None]:
         except BaseException as error:
             future.set_exception(error)
 
-    threading.Thread(target=work, daemon=True).start()
+    threading.Thread(target=work, name=FETCH_THREAD, daemon=True).start()
     return future

@@ -19,7 +19,7 @@ LONGEST_REASON = 400
 CANNOT_RUN = "cannot be run"
 MODEL_CODE = ("isoscope.models.loading.architectures", "isoscope.training.network")
 """Networks written here. They read a stranger's configuration as those of transformers do, so their errors are the model's."""
-PASSED_ON = tuple((f"isoscope.models.{module}", "__torch_function__") for module in ("attention_tap", "channels"))
+PASSED_ON = tuple((f"isoscope.models.tapping.{module}", "__torch_function__") for module in ("attention_tap", "channels"))
 """Our functions that call a torch function on behalf of the model; an exception of that function is the model's."""
 
 
