@@ -4,9 +4,9 @@
     python benchmarks/whole_command.py bert-base --taps hidden,attention --tokens 40000
     python benchmarks/whole_command.py .cache/models/all-MiniLM-L6-v2 --phases --tokens 40000
 
-Both are processes of their own. The bare loop imports torch and transformers, loads the model and its tokenizer, tokenises the same text and runs
-the batches that isoscope makes. Repeats are interleaved, so that a busy machine disturbs both alike; the table has medians and the range.
-`bert-base` is a network of that size with random weights and MiniLM's tokenizer: time does not depend on the weights.
+Both are processes of their own. The bare loop imports torch and transformers, loads the model and its tokenizer, tokenises the same text
+and runs the batches that isoscope makes. Repeats are interleaved, so that a busy machine disturbs both alike; the table has medians
+and the range. `bert-base` is a network of that size with random weights and MiniLM's tokenizer: time does not depend on the weights.
 `--phases` runs the command once more and prints where its CPU time goes.
 """
 
@@ -35,7 +35,7 @@ from isoscope.models.naming.model_name import resolve_model
 from isoscope.sources import open_source
 
 model, corpus, tokens, batches = sys.argv[1:]
-feeder = ModelFeeder(resolve_model(model), open_source(corpus, "text"), Options(max_tokens=int(tokens)))
+feeder = ModelFeeder(resolve_model(model), open_source(corpus), Options(max_tokens=int(tokens)))
 rows = [batch.run.args[0].arguments for window in feeder.windows() for batch in window]
 np.savez(batches, **{f"{name}.{i}": tensor.numpy() for i, row in enumerate(rows) for name, tensor in row.items()})
 """
