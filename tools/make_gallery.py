@@ -141,7 +141,7 @@ def measure_missing() -> None:
 
 def draw(names: list[str]) -> Iterator[Path]:
     """Draw these figures, run by run."""
-    from isoscope.cli.run_tables import read_runs
+    from isoscope.cli.report import read_runs
     from isoscope.report import write_figures
     from isoscope.studies.isotropic_null.experiment import DIMENSIONS, isotropic_tables
 

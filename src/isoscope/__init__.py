@@ -10,6 +10,8 @@
 Nothing heavy is imported before it is used.
 """
 
+__version__ = "0.1.0"
+
 # `python -m isoscope` runs this file while the current folder is still on sys.path: it imports nothing, not even typing.
 TYPE_CHECKING = False
 
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from isoscope import metrics, repair
     from isoscope.core.errors import IsoscopeError, IsoscopeWarning
     from isoscope.core.number import Number
-    from isoscope.core.version import __version__
     from isoscope.measuring.measure import measure
     from isoscope.measuring.sweep import sweep
     from isoscope.runs.matrix_geometry import geometry
@@ -52,7 +53,6 @@ _FOUND_IN = {
     "Number": "isoscope.core.number",
     "Results": "isoscope.runs.results",
     "WatchCallback": "isoscope.watching.trainer_callback",
-    "__version__": "isoscope.core.version",
     "geometry": "isoscope.runs.matrix_geometry",
     "measure": "isoscope.measuring.measure",
     "merge": "isoscope.runs.merging",
@@ -67,7 +67,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'isoscope' has no attribute {name!r}")
     import importlib
 
-    from isoscope.core.extras import missing_extras_as_user_errors
+    from isoscope.core.errors import missing_extras_as_user_errors
 
     with missing_extras_as_user_errors(f"isoscope.{name}"):
         found = importlib.import_module(_FOUND_IN.get(name, f"isoscope.{name}"))

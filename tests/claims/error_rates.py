@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isoscope.core.student import LEVEL
+from isoscope.core.numerics import LEVEL
 
 Draw = Callable[[np.random.Generator], bool]
 """One simulated run: whether the verdict speaks, which under the null is an error."""

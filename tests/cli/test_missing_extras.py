@@ -13,8 +13,7 @@ import torch
 
 import isoscope
 from isoscope.cli.app import app
-from isoscope.core.errors import IsoscopeError
-from isoscope.core.extras import PACKAGES, MissingExtraError, missing_extra
+from isoscope.core.errors import PACKAGES, IsoscopeError, MissingExtraError, missing_extra
 from tests.cli.calling import Answer, process
 from tests.cli.missing import BLOCKED, Files, calls
 from tests.patience import run_process

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from isoscope.claims.evidence import greatest_layer, layer_cosines, least_layer
-from isoscope.core.student import upper_quantile, widening
+from isoscope.core.numerics import upper_quantile, widening
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.estimation.simultaneous import band_factor
 

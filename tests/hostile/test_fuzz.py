@@ -199,7 +199,7 @@ def test_an_archive_whose_member_has_no_name(tmp_path):
 
 
 def test_ranges_longer_than_any_list():
-    from isoscope.core.number_selection import NumberSelection
+    from isoscope.core.user_input import NumberSelection
 
     for word in ("0-99999999999999999999:1", "5-18446744073709551616:2"):
         with pytest.raises(IsoscopeError, match="numbers; say how far apart"):

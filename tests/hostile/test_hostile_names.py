@@ -10,9 +10,9 @@ import sys
 import pandas as pd
 import pytest
 
-from isoscope.cli.terminal import escape_controls
+from isoscope.cli import escape_controls
 from isoscope.core.errors import IsoscopeError
-from isoscope.core.printable import plain
+from isoscope.core.wording import plain
 from isoscope.runs.manifest import seal_manifest
 from isoscope.runs.merging import merge
 from isoscope.runs.results import Results

@@ -79,11 +79,11 @@ def test_an_archive_whose_bytes_cannot_be_what_it_claims(tmp_path):
 
 
 def test_an_archive_in_fortran_order_does_not_fill_the_disk(tmp_path, monkeypatch):
-    from isoscope.trust.arrays import npz
+    from isoscope.trust.arrays import numpy_files
 
     np.savez_compressed(tmp_path / "x.npz", np.asfortranarray(np.ones((300, 40))))
-    usage = npz.shutil.disk_usage(tmp_path)._replace(free=100_000)
-    monkeypatch.setattr(npz.shutil, "disk_usage", lambda path: usage)
+    usage = numpy_files.shutil.disk_usage(tmp_path)._replace(free=100_000)
+    monkeypatch.setattr(numpy_files.shutil, "disk_usage", lambda path: usage)
     with pytest.raises(IsoscopeError, match=r"unfolds to 96,128 bytes, and .* has 100,000; save it again in C order"):
         next(open_array(tmp_path / "x.npz").blocks())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from isoscope.core.failures import Failures
+from isoscope.core.errors import Failures
 from isoscope.report.diagnosis import diagnosis
 from tests.claims.made_rows import HEADS, LAYERS, RISING, Row, head_rows, layer_rows, row, tables
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
-from isoscope.core.token_slices import POINTS
+from isoscope.core.site import POINTS
 from isoscope.estimation.cloud import Cloud
 from isoscope.metrics import metrics
 from isoscope.statistics.matrix_statistics import accumulate

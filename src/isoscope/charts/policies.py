@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.charts import lazy_altair as alt
-from isoscope.core.token_slices import POLICIES
+from isoscope.core.site import POLICIES
 
 POLICY_IS_CHOSEN = "datum.policy == policy"
 """Filters the rows of the token policy that the reader chose."""

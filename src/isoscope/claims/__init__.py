@@ -8,8 +8,7 @@ import pandas as pd
 
 from isoscope.claims.claim import Claim, Verdict
 from isoscope.claims.paper import Paper
-from isoscope.core.errors import IsoscopeError, nearest
-from isoscope.core.failures import Failures
+from isoscope.core.errors import Failures, IsoscopeError, nearest
 from isoscope.core.registry import Registry
 
 papers: Registry[Paper] = Registry(Paper, "paper", "isoscope.studies.*.paper")
@@ -39,7 +38,7 @@ def decide_claims(
     for claim in claims(paper):
         part = f"the verdict on {claim.name}"
         verdict = noted.attempt(part, partial(claim.decide, table, series))
-        error = Verdict("error", f"This claim could not be decided, because isoscope failed: {noted.said(part)}")
+        error = Verdict("error", f"This claim could not be decided, because isoscope failed: {noted.describe(part)}")
         decided.append((claim, verdict or error))
     if failures is None:
         noted.raise_all("the verdicts")

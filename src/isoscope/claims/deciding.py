@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from isoscope.claims.claim import Outcome
-from isoscope.core.student import LEVEL, upper_quantile, upper_tail
+from isoscope.core.numerics import LEVEL, upper_quantile, upper_tail
 from isoscope.estimation.inference import NAN, Estimate, clopper_pearson, holm
 
 FEWEST_MODELS = 3

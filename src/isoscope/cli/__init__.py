@@ -5,16 +5,20 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import sys
 import threading
 import traceback
-from typing import NoReturn
+from typing import IO, Any, NoReturn
 
 DEBUG = "ISOSCOPE_DEBUG"
 """The environment variable that shows tracebacks of user errors too."""
 BUG = "this is a bug in isoscope, not a mistake of yours. Please report it with the traceback above, in the repository isoscope came from."
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 """Errors of disks and streams, which may come without the name of a file."""
+
+COLOUR = re.compile("(\x1b\\[[0-9;]{0,40}m)")
+"""The only sequences that tables and help need; the worst that a name with one can do is to be coloured."""
 
 
 def start() -> NoReturn:
@@ -38,15 +42,12 @@ def main() -> NoReturn:
     A user error is one sentence on standard error and exit code 2; with ISOSCOPE_DEBUG=1 its traceback comes first. Anything else is a bug
     of ours: its traceback, where to report it, and exit code 1.
     """
-    from isoscope.core.errors import IsoscopeError
-    from isoscope.core.memory import is_out_of_memory
-    from isoscope.core.printable import plain
+    from isoscope.core.errors import IsoscopeError, first_line, is_out_of_memory
+    from isoscope.core.wording import plain
 
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that lacks … or ± is no reason to fail
     if sys.stdout.isatty():
-        from isoscope.cli.terminal import GuardedStream
-
         sys.stdout = GuardedStream(sys.stdout)
     try:
         _check_arguments(sys.argv[1:])
@@ -64,7 +65,7 @@ def main() -> NoReturn:
             code, message = 2, f"{error.filename or 'Cannot read or write'}: {error.strerror or error}."
             _show_traceback_if_debugging()
         elif is_out_of_memory(error):
-            code, message = 2, f"Out of memory ({_first_line(error)}); reduce the input, or use a machine with more memory."
+            code, message = 2, f"Out of memory ({first_line(error)}); reduce the input, or use a machine with more memory."
             _show_traceback_if_debugging()
         else:
             # A page may have many failed parts; Python would show only the first fifteen of a group.
@@ -79,7 +80,7 @@ def main() -> NoReturn:
 def _run() -> None:
     """Run the verb. Typer turns Ctrl-C and a closed pipe into SystemExit; this raises the original exceptions again."""
     from isoscope.cli.app import app
-    from isoscope.core.extras import missing_extras_as_user_errors
+    from isoscope.core.errors import missing_extras_as_user_errors
 
     verb = sys.argv[1] if len(sys.argv) > 1 else ""
     try:
@@ -100,10 +101,6 @@ def _show_traceback_if_debugging() -> None:
         traceback.print_exc()
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-
-
 def _close() -> None:
     """Flush standard output, and discard the rest if that fails, so that Python does not complain at exit."""
     try:
@@ -118,7 +115,7 @@ def _check_arguments(words: list[str]) -> None:
     With `isoscope measure *` the names of files are arguments, and these may come from strangers.
     """
     from isoscope.core.errors import IsoscopeError
-    from isoscope.core.printable import plain
+    from isoscope.core.wording import plain
 
     for word in words:
         try:
@@ -127,3 +124,34 @@ def _check_arguments(words: list[str]) -> None:
             raise IsoscopeError(f"The argument {os.fsencode(word)!r} is not UTF-8; rename the file or folder.") from error
         if plain(word) != word:
             raise IsoscopeError(f"The argument {word!r:.200} has control characters; rename the file or folder.")
+
+
+class GuardedStream:
+    """The stream of a terminal that lets only text and colours through."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write harmless text unchanged, and anything else as its escape."""
+        self._stream.write(escape_controls(text))
+        return len(text)
+
+    def writelines(self, lines: Any) -> None:
+        """Write lines one after the other."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def escape_controls(text: str) -> str:
+    """A text with its colours, and with all other control sequences escaped.
+
+    >>> escape_controls("\\x1b[1mbold\\x1b[0m \\x1b[2J")
+    '\\x1b[1mbold\\x1b[0m \\\\x1b[2J'
+    """
+    from isoscope.core.wording import plain
+
+    return "".join(part if i % 2 else plain(part) for i, part in enumerate(COLOUR.split(text)))

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
+from isoscope import __version__
 from isoscope.cli import cite, claims, compare, embeddings, list_, measure, merge, report, serve, sweep, table, train, verify
 from isoscope.console.output import print_note
 from isoscope.core.registry import modules_of
-from isoscope.core.version import __version__
 
 app = typer.Typer(
     name="isoscope",

@@ -39,8 +39,8 @@ def run(
     from dataclasses import asdict
 
     from isoscope.claims import claims
-    from isoscope.cli.run_tables import read_runs
-    from isoscope.core.failures import Failures
+    from isoscope.cli.report import read_runs
+    from isoscope.core.errors import Failures
     from isoscope.report.claims import verdict_rows
 
     claims(paper)  # refuses an unknown paper before anything is read

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from isoscope.console.arguments import OnRequest, RunFolders
 from isoscope.console.output import print_json, print_note, write_errors_as_user_errors
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def run(
@@ -34,10 +38,7 @@ def run(
 
     `isoscope report runs/bert --metric local_share --metric local_share_excess --metric gride_scales`
     """
-    from isoscope.cli.run_tables import read_runs
-    from isoscope.core.errors import IsoscopeError
-    from isoscope.core.extras import require_extra
-    from isoscope.core.failures import Failures
+    from isoscope.core.errors import Failures, IsoscopeError, require_extra
     from isoscope.figures import figures as known
     from isoscope.report import write_figures, write_report
 
@@ -59,3 +60,21 @@ def run(
     failures.raise_all("the report")
     if only and not drawn and not json:
         print_note("these runs have no data for this figure.")
+
+
+def read_runs(runs: Sequence[str], on_request: Sequence[str] = ()) -> tuple[pd.DataFrame, pd.DataFrame, list[dict[str, Any]]]:
+    """The table, the series and the manifests of runs, with these metrics and series computed on request."""
+    from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables
+    from isoscope.metrics import curves
+    from isoscope.runs.results import Results
+
+    opened = [Results(run) for run in runs]
+    known_series = {entry.name for entry in curves()}
+    metrics = [name for name in on_request if name not in known_series]
+    lines = [name for name in on_request if name in known_series]
+    rows = [results.table(policy="every") for results in opened] + [results.table(metrics, "every") for results in opened if metrics]
+    points = [results.series() for results in opened] + [results.series(lines) for results in opened if lines]
+    # A number that the run holds and that was also computed on request is there twice.
+    table = concat_tables(rows, TABLE_COLUMNS).drop_duplicates(ignore_index=True)
+    series = concat_tables(points, SERIES_COLUMNS).drop_duplicates(ignore_index=True)
+    return table, series, [manifest for results in opened for manifest in results.manifests()]

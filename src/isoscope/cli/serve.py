@@ -25,10 +25,8 @@ def run(
 
     `isoscope serve runs/bert runs/gpt2 --port 8010`
     """
-    from isoscope.cli.run_tables import read_runs
-    from isoscope.core.errors import IsoscopeError
-    from isoscope.core.extras import require_extra
-    from isoscope.core.failures import Failures
+    from isoscope.cli.report import read_runs
+    from isoscope.core.errors import Failures, IsoscopeError, require_extra
     from isoscope.report.page import render_page
     from isoscope.report.serving import Follower, Server, state_of
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from isoscope.cli.measure_options import add_measure_options
+from isoscope.cli.measure import add_measure_options
 from isoscope.console.output import print_json, print_note
 
 FOR_AUDIT = ("quiet", "trust_remote_code", "allow_partial")

@@ -25,8 +25,8 @@ def run(path: RunFolder, json: Json = False, quiet: Quiet = False) -> None:
     from pathlib import Path
 
     from isoscope.core.errors import IsoscopeError
-    from isoscope.core.printable import plain
     from isoscope.core.progress import Progress
+    from isoscope.core.wording import plain
     from isoscope.runs.verify import cells_in, is_run, size_of, verify
 
     folder = Path(path)

@@ -40,7 +40,7 @@ def to_records(frame: pd.DataFrame) -> list[dict[Any, Any]]:
 
 def print_note(text: str) -> None:
     """Print a note on standard error, where it disturbs neither results nor progress bars."""
-    from isoscope.core.printable import plain
+    from isoscope.core.wording import plain
 
     typer.echo(plain(f"isoscope: note: {text}"), err=True)
 

@@ -30,22 +30,6 @@ def check_room(what: str, needed: int, less: str, left: int | None = None) -> No
         raise IsoscopeError(f"{what} would take {needed >> 30:,} GB, and {left >> 30:,} GB are free; {less}.")
 
 
-def is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether memory ran out, whatever library says so and whoever has said it again.
-
-    >>> is_out_of_memory(MemoryError()), is_out_of_memory(ValueError("out of range"))
-    (True, False)
-    """
-    while error is not None:
-        text = str(error)
-        if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-            return True
-        if isinstance(error, RuntimeError) and ("can't allocate memory" in text or "not enough memory" in text):
-            return True
-        error = error.__cause__
-    return False
-
-
 def addresses_left() -> int:
     """Bytes that this process may still reserve, taken or not: what `ulimit -v` leaves."""
     return _of_process(Path("/"))

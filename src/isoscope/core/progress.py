@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from isoscope.core.printable import plain
+from isoscope.core.wording import plain
 
 FETCH_THREAD = "isoscope fetch"
 """The name of a daemon thread that fetches what is measured next."""

@@ -1,8 +1,15 @@
-"""Site: a place in a model at which vectors are measured."""
+"""Where vectors are measured: a site is a place in a model, and a slice a class of token positions.
+
+A slice is a name: `special`, `first` or `body`. On request body is split into parts: `body:sink`, `body:frequency-2`, `body:position-3`
+or a combination (`body:sink+position-3`). Every part still counts as `body`. Each position belongs to one slice, so statistics are stored
+once per slice, and a token policy, which chooses slices after the pass, is answered by merging them.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from isoscope.core.errors import IsoscopeError, nearest
 
 QUERY_KEY_KINDS = ("query", "key", "rotated_query", "rotated_key", "cross_query", "cross_key")
 """Queries and keys, one site per head: after a query-key norm, if there is one, and before rotary unless the kind says so."""
@@ -33,6 +40,17 @@ STACKS = ("characters", "encoder", "backbone", "decoder")
 """Stacks in the order in which an input passes through them. Other names come last."""
 INNER_KINDS = ("before_norm", "after_norm", "before_activation", "after_activation")
 """Sites within a block. They keep sums and norms; second moments only on request."""
+
+SPECIAL, FIRST, BODY = "special", "first", "body"
+POINTS = "points"
+"""The one slice of a matrix: all of its rows."""
+
+POLICIES: dict[str, tuple[str, ...]] = {
+    "all": (SPECIAL, FIRST, BODY),
+    "no-special": (FIRST, BODY),
+    "body": (BODY,),
+}
+"""The token policies that every run can answer, with their slices."""
 
 
 def stack_order(stack: str) -> tuple[int, str]:
@@ -87,3 +105,51 @@ class Site:
         # The embedding tables have no layer, but belong at the two ends.
         depth = {"input_embedding": -2, "output_embedding": 1 << 30}.get(self.kind, -1 if self.layer is None else self.layer)
         return *stack_order(self.stack), depth, KINDS.index(self.kind) if self.kind in KINDS else len(KINDS), self.head or 0
+
+
+def base_slice(name: str) -> str:
+    """The slice without its marks: `body` for every part of body.
+
+    >>> base_slice("body:sink+position-3")
+    'body'
+    """
+    return name.partition(":")[0]
+
+
+def slice_marks(name: str) -> list[str]:
+    """The marks of a part of body.
+
+    >>> slice_marks("body:sink+position-3")
+    ['sink', 'position-3']
+    """
+    return name.partition(":")[2].split("+") if ":" in name else []
+
+
+def policies_for(slices: list[str]) -> list[str]:
+    """Every policy that these slices can answer: the three standard ones, and one per mark of body.
+
+    >>> policies_for(["first", "body", "body:sink"])
+    ['all', 'no-special', 'body', 'body-no-sink', 'sink']
+    """
+    if slices == [POINTS]:
+        return ["all"]
+    marks = sorted({mark for name in slices for mark in slice_marks(name)})
+    return [*POLICIES, *(["body-no-sink"] if "sink" in marks else []), *marks]
+
+
+def slices_of_policy(policy: str, slices: list[str]) -> list[str]:
+    """The slices that `policy` chooses.
+
+    >>> slices_of_policy("no-special", ["special", "first", "body"])
+    ['first', 'body']
+    """
+    if slices == [POINTS] and policy == "all":
+        return slices
+    if policy in POLICIES:
+        return [name for name in slices if base_slice(name) in POLICIES[policy]]
+    known = policies_for(slices)
+    if policy not in known:
+        raise IsoscopeError(f"The policy {policy!r} is not one of {', '.join(known)}{nearest(policy, known)}")
+    if policy == "body-no-sink":
+        return [name for name in slices if base_slice(name) == BODY and "sink" not in slice_marks(name)]
+    return [name for name in slices if policy in slice_marks(name)]

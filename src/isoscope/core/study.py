@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from isoscope.core.failures import Failures
+from isoscope.core.errors import Failures
 from isoscope.core.progress import Progress
 from isoscope.core.registry import Registry
 

@@ -1,4 +1,4 @@
-"""Numbers, intervals, durations and names as readers see them, so that a value looks the same wherever it is printed.
+"""Numbers, intervals, durations, names and text as readers see them, so that a value looks the same wherever it is printed.
 
 Tables and JSON carry every digit; these functions are for sentences, pages and terminals.
 """
@@ -6,11 +6,23 @@ Tables and JSON carry every digit; these functions are for sentences, pages and 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 
 NOT_DEFINED = "not defined"
 FINAL_NORM = "final norm"
 """The short name of the state after the final norm."""
+HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+"""Characters that steer a terminal, reverse the direction of text, or are no characters; tabs and line feeds are not among them."""
+
+
+def plain(text: str) -> str:
+    """A text that a terminal may show: characters that would steer the terminal are replaced by their escapes.
+
+    >>> plain("red \\x1b[31mname"), plain("as it is: é, 東")
+    ('red \\\\x1b[31mname', 'as it is: é, 東')
+    """
+    return HIDDEN.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode("ascii"), text)
 
 
 def format_number(x: float, *, missing: str = NOT_DEFINED, sign: bool = False, digits: int = 3) -> str:

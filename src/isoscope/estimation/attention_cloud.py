@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isoscope.core import token_slices as slices
-from isoscope.core.arrays import Floats
+from isoscope.core import site as slices
+from isoscope.core.numerics import Floats
 from isoscope.estimation.cloud import Cloud
 from isoscope.statistics.attention_statistics import ROW_SUMS, SEQUENCE_SUMS, AttentionStatistics
 from isoscope.statistics.jackknife_groups import PRODUCTS, Groups

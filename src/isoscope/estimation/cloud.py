@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from isoscope.core import token_slices as slices
-from isoscope.core.arrays import Floats
+from isoscope.core import site as slices
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
+from isoscope.core.numerics import Floats
 from isoscope.estimation.eigenvalues import Spectrum, isotropic_spectra
 from isoscope.estimation.neighbours import Neighbours, neighbours
 from isoscope.statistics.jackknife_groups import Groups, Totals

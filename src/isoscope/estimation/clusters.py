@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from isoscope.core.arrays import Floats
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
+from isoscope.core.numerics import Floats
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.local_geometry import Comparison, DistinctPoints, Measured, attempted, compare, shape, undefined
 from isoscope.statistics.sample import Sample

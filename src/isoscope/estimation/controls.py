@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from isoscope.core.arrays import Floats
+from isoscope.core.numerics import Floats
 
 CONTROLS = 6
 """Gaussian clouds that are drawn."""

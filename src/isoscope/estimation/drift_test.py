@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from isoscope.core.model_groups import UNIT, UNTRAINED, grouped, in_a_row
-from isoscope.core.student import LEVEL, margin
+from isoscope.core.numerics import LEVEL, margin
 from isoscope.estimation.comparable_layers import BETWEEN, comparable_over_layers
 from isoscope.estimation.inference import holm
 

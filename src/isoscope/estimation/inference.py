@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from isoscope.core.arrays import Floats
-from isoscope.core.student import LEVEL, margin, widening
+from isoscope.core.numerics import LEVEL, Floats, margin, widening
 
 NAN = float("nan")
 

@@ -9,10 +9,9 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from isoscope.core.arrays import Floats
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
-from isoscope.core.student import margin
+from isoscope.core.numerics import Floats, margin
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.neighbours import Neighbours
 from isoscope.estimation.resampled_neighbours import Among, isotropic_clouds, jackknife_error, matched, mean_length

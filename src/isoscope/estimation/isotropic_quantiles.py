@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from isoscope.core.student import LEVEL
+from isoscope.core.numerics import LEVEL
 
 
 @lru_cache

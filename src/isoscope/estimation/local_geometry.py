@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isoscope.core.arrays import Floats
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
-from isoscope.core.student import margin
+from isoscope.core.numerics import Floats, margin
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.controls import documents_gaussians, shuffled
 from isoscope.estimation.neighbours import distinct

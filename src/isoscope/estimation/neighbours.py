@@ -19,9 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from isoscope.core.arrays import Floats
-from isoscope.core.compiled import compiled
 from isoscope.core.errors import IsoscopeError
+from isoscope.core.numerics import Floats, load_compiled
 from isoscope.estimation import neighbours_plain
 from isoscope.statistics.kernel import one_thread
 
@@ -170,7 +169,7 @@ def spare(k: int, d: int) -> int:
 
 def passes() -> Any:
     """The passes over the data: compiled where numba is installed."""
-    return compiled("isoscope.estimation.neighbours_fused") or neighbours_plain
+    return load_compiled("isoscope.estimation.neighbours_fused") or neighbours_plain
 
 
 class _Search:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.arrays import Floats
+from isoscope.core.numerics import Floats
 
 PAIRS = 1 << 17
 """Values of a row, times rows, that are worked on together."""

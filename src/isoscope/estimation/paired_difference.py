@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isoscope.core.arrays import Floats
 from isoscope.core.number import NAN, Number
-from isoscope.core.student import margin
+from isoscope.core.numerics import Floats, margin
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.declaration import AnyCloud
 from isoscope.estimation.metric import Metric

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isoscope.core.arrays import Floats
-from isoscope.core.student import margin
+from isoscope.core.numerics import Floats, margin
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.eigenvalues import ROWS
 from isoscope.statistics.jackknife_groups import effective_groups

@@ -9,10 +9,9 @@ from typing import Literal
 
 import numpy as np
 
-from isoscope.core.arrays import Floats
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import THIS_N, Number
-from isoscope.core.student import margin
+from isoscope.core.numerics import Floats, margin
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.declaration import AnyCloud, Declaration, Question, Subject, decorator_for
 from isoscope.estimation.simultaneous import band_factor

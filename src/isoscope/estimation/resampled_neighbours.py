@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from isoscope.core.arrays import Floats
+from isoscope.core.numerics import Floats
 from isoscope.estimation.neighbours import Neighbours, neighbours
 from isoscope.statistics.sample import mix
 

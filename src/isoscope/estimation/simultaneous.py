@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.arrays import Floats
-from isoscope.core.student import LEVEL, upper_quantile, widening
+from isoscope.core.numerics import LEVEL, Floats, upper_quantile, widening
 
 DRAWS = 9_999
 ROWS = 1_000

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.core.names import expand_home
 from isoscope.core.progress import Progress, without_hub_bars
 from isoscope.core.source import source_modality
+from isoscope.core.user_input import expand_home
 from isoscope.measuring.cell_identity import cell_identity
 from isoscope.measuring.executor import Engine, Executor, run_now
 from isoscope.measuring.named_sources import Sources

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isoscope.core.errors import IsoscopeError
-from isoscope.core.extras import missing_extras_as_user_errors
-from isoscope.core.names import Name, list_names
+from isoscope.core.errors import IsoscopeError, missing_extras_as_user_errors
 from isoscope.core.progress import Progress
+from isoscope.core.user_input import Name, list_names
 from isoscope.measuring.executor import Engine
 from isoscope.measuring.measurement import Measurement, UnfinishedError
 from isoscope.measuring.options import OF_A_MODULE, options_from

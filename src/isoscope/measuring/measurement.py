@@ -9,8 +9,8 @@ from pathlib import Path
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.model_groups import UNTRAINED
-from isoscope.core.names import Name, list_names
 from isoscope.core.progress import Progress
+from isoscope.core.user_input import Name, list_names
 from isoscope.core.wording import format_bytes
 from isoscope.measuring.executor import Engine
 from isoscope.measuring.machine import cores

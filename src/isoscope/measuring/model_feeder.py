@@ -15,10 +15,10 @@ import torch
 import transformers
 from torch import Tensor
 
+from isoscope import __version__
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.core.source import Source
-from isoscope.core.version import __version__
 from isoscope.core.wording import format_bytes
 from isoscope.measuring.announce import check_disk
 from isoscope.measuring.memory_estimate import CallSizes, estimate_peak

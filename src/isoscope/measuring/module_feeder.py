@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from isoscope import __version__
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
-from isoscope.core.version import __version__
 from isoscope.measuring.module_batches import Feed, add_to_digest, bind_batch, call_module, copy_batch, find_mask
 from isoscope.measuring.options import Options
 from isoscope.measuring.single_pass import Batch

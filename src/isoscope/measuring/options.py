@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from isoscope.core.errors import IsoscopeError, nearest
-from isoscope.core.option_limits import MAX_COUNT, MAX_SAMPLE, MAX_SEED, MAX_THREADS, check_count
 from isoscope.core.site import ATTENTION_KINDS, INNER_KINDS, Site
+from isoscope.core.user_input import MAX_COUNT, MAX_SAMPLE, MAX_SEED, MAX_THREADS, check_count
 from isoscope.runs.manifest import KEEP_LEVELS
 from isoscope.statistics.site_statistics import VERSION
 

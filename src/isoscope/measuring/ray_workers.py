@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from isoscope.core.errors import IsoscopeError
-from isoscope.core.extras import import_optional
+from isoscope.core.errors import IsoscopeError, import_optional
 from isoscope.core.progress import without_hub_bars
 from isoscope.measuring.machine import BASE_MEMORY
 from isoscope.measuring.options import Options

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.core.site import Site
-from isoscope.core.token_slices import BODY
+from isoscope.core.site import BODY, Site
 from isoscope.measuring.attention_sites import AttentionSites
 from isoscope.measuring.memory_estimate import Plan, SitePlan
 from isoscope.measuring.options import Options

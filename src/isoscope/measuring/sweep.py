@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from isoscope.core.errors import IsoscopeError, IsoscopeWarning
-from isoscope.core.extras import missing_extras_as_user_errors
-from isoscope.core.names import Name, list_names
+from isoscope.core.errors import IsoscopeError, IsoscopeWarning, missing_extras_as_user_errors
 from isoscope.core.progress import Progress
 from isoscope.core.study import studies
+from isoscope.core.user_input import Name, list_names
 from isoscope.measuring.checkpoint_jobs import Sweep
 from isoscope.measuring.executor import Engine
 from isoscope.measuring.named_sources import Sources

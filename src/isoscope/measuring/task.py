@@ -8,8 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from isoscope.core.errors import IsoscopeError, IsoscopeWarning
-from isoscope.core.memory import is_out_of_memory
+from isoscope.core.errors import IsoscopeError, IsoscopeWarning, is_out_of_memory
 from isoscope.core.progress import Progress
 from isoscope.core.source import Source
 from isoscope.measuring.cell import measure_model

@@ -8,7 +8,7 @@ import numpy as np
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import THIS_N, Number
-from isoscope.core.student import margin
+from isoscope.core.numerics import margin
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.declaration import Question
 from isoscope.estimation.metric import metric

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.arrays import Floats
 from isoscope.core.number import POPULATION, Number
+from isoscope.core.numerics import Floats
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.declaration import Question
 from isoscope.estimation.metric import metric

@@ -6,8 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from isoscope.core.arrays import Floats
 from isoscope.core.number import POPULATION, THIS_N, Number
+from isoscope.core.numerics import Floats
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.declaration import Question
 from isoscope.estimation.eigenvalues import top_part

@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from isoscope.core.arrays import Floats
 from isoscope.core.number import POPULATION, Number
+from isoscope.core.numerics import Floats
 from isoscope.estimation.attention_cloud import AttentionCloud
 from isoscope.estimation.declaration import Question
 from isoscope.estimation.metric import Curve, metric, series

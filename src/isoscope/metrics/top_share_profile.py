@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from isoscope.core.arrays import Floats
+from isoscope.core.numerics import Floats
 from isoscope.estimation.eigenvalues import top_part, top_part_linear
 from isoscope.estimation.profile import middle_minus_ends, pairwise_differences, profile
 

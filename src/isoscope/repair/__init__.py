@@ -6,7 +6,7 @@ run. `CentreClusters` has one such map per cluster and is fitted to points or to
 
 from __future__ import annotations
 
-from isoscope.core.extras import missing_extras_as_user_errors
+from isoscope.core.errors import missing_extras_as_user_errors
 
 with missing_extras_as_user_errors("isoscope.repair"):
     import sklearn

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from isoscope.core.arrays import Floats
+from isoscope.core.numerics import Floats
 from isoscope.core.site import Site
 from isoscope.estimation.cloud import Cloud
 from isoscope.repair.errors import RepairError

@@ -8,7 +8,7 @@ from typing import Any, Self, final
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from isoscope.core.arrays import Floats
+from isoscope.core.numerics import Floats
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.clusters import COUNTS, SMALLEST, cluster, kmeans, squared_distances
 from isoscope.repair.base import DTYPES, Precision, Repair, read_blocks

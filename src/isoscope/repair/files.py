@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from isoscope import __version__
 from isoscope.core.temporary import temporary_path
-from isoscope.core.version import __version__
 from isoscope.repair.errors import RepairError
 from isoscope.trust.safe_io import parse_json
 

@@ -11,8 +11,8 @@ from typing import Any, Self, final
 import numpy as np
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from isoscope.core.arrays import Floats
 from isoscope.core.errors import IsoscopeWarning
+from isoscope.core.numerics import Floats
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.eigenvalues import Spectrum
 from isoscope.repair.base import DOUBLE, DTYPES, SINGLE, Precision, Repair, map_blocks, read_blocks

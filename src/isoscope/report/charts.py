@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from isoscope.core.failures import Failures
+from isoscope.core.errors import Failures
 from isoscope.core.figure import Figure
 from isoscope.figures import figures
 
@@ -107,7 +107,7 @@ def draw_all(table: pd.DataFrame, series: pd.DataFrame, failures: Failures, *, o
             drawing = failures.attempt(part, partial(_draw, figure, table, series))
             if drawing is not None:
                 drawings.append(drawing)
-            elif reason := failures.said(part):
+            elif reason := failures.describe(part):
                 drawings.append(Drawing(figure, [], [], [], reason))
     return drawings
 

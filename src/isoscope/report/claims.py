@@ -8,7 +8,7 @@ import pandas as pd
 
 from isoscope.claims import decide_claims
 from isoscope.claims.claim import Claim, Finding, Verdict
-from isoscope.core.failures import Failures
+from isoscope.core.errors import Failures
 from isoscope.core.wording import format_estimate, format_number
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from isoscope.claims.evidence import NO_SERIES, RowsByName, layer_cosines, rows_by_stack
 from isoscope.claims.shape_evidence import BELL_HEIGHT, FLAT_RANGE, stack_profiles
 from isoscope.claims.suite_evidence import final_rows
-from isoscope.core.failures import Failures
+from isoscope.core.errors import Failures
 from isoscope.core.model_groups import first_seed, suites
 from isoscope.core.wording import format_interval, format_number, format_numbered, format_share
 from isoscope.estimation.isotropic_quantiles import head_threshold

@@ -11,13 +11,11 @@ from typing import Any
 import pandas as pd
 
 from isoscope.charts.policies import POLICY_IS_CHOSEN
-from isoscope.core.errors import IsoscopeError
-from isoscope.core.failures import Failures
+from isoscope.core.errors import Failures, IsoscopeError
 from isoscope.core.figure import Figure
 from isoscope.core.memory import addresses_left
 from isoscope.core.model_groups import one_checkpoint
-from isoscope.core.printable import plain
-from isoscope.core.wording import format_list
+from isoscope.core.wording import format_list, plain
 from isoscope.figures import figures
 
 FORMATS = ("svg", "pdf", "png")

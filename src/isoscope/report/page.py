@@ -10,12 +10,12 @@ from typing import Any
 
 import pandas as pd
 
+from isoscope import __version__
 from isoscope.charts.colours import PALETTE
 from isoscope.charts.policies import list_policies
-from isoscope.core.failures import Failures
+from isoscope.core.errors import Failures
 from isoscope.core.model_groups import checkpoints, one_checkpoint, suites
 from isoscope.core.study import Section, Tables, studies
-from isoscope.core.version import __version__
 from isoscope.core.wording import format_count, format_list
 from isoscope.report.bundle import pack, read_asset, render_template, vega_script
 from isoscope.report.charts import PlacedFigure, draw_all, group_by_topic, place
@@ -108,7 +108,11 @@ def render_page(
         rows=rows,
         spark=(WIDTH, HEIGHT),
         summaries=summaries,
-        failed={"trainings": failures.said(TRAININGS), "overview": failures.said(OVERVIEW), "diagnosis": failures.said(DIAGNOSIS)},
+        failed={
+            "trainings": failures.describe(TRAININGS),
+            "overview": failures.describe(OVERVIEW),
+            "diagnosis": failures.describe(DIAGNOSIS),
+        },
         legend=[(line.name, PALETTE[i % len(PALETTE)]) for i, line in enumerate(lines) if not all(chart.legend for chart in charts)],
         topics=group_by_topic(charts),
         trainings=sections,
@@ -137,7 +141,7 @@ def render_page(
 def try_to_summarise(line: Line, lines: list[Line], failures: Failures) -> tuple[dict[str, str], str]:
     """The sentences about a model by topic, and the exception if they could not be written."""
     part = f"the summary of {line.name}"
-    return failures.attempt(part, partial(summarise, line, lines)) or {}, failures.said(part)
+    return failures.attempt(part, partial(summarise, line, lines)) or {}, failures.describe(part)
 
 
 def number_on(sections: list[Section], start: int) -> list[tuple[Section, list[PlacedFigure]]]:

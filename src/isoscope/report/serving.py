@@ -18,8 +18,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from isoscope.core.errors import IsoscopeError
-from isoscope.core.failures import described
+from isoscope.core.errors import IsoscopeError, describe_error
 from isoscope.report.bundle import render_template
 from isoscope.runs.run import Run
 
@@ -92,7 +91,7 @@ class Follower:
         except Exception as error:  # a bug of ours: the page and the terminal show it, and the server keeps running
             traceback.print_exc()
             self.state, self.text, self.failed = state, None, True
-            self.why = f"{described(error)}. The traceback is on the standard error stream of the command."
+            self.why = f"{describe_error(error)}. The traceback is on the standard error stream of the command."
 
     def page(self) -> str:
         """The last page that could be built, or a page that waits for it."""

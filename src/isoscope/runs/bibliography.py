@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from isoscope.core.version import __version__
+from isoscope import __version__
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
+from isoscope import __version__
 from isoscope.core.temporary import WRITER
-from isoscope.core.version import __version__
 
 MANIFEST, ROWS, SERIES, STATISTICS = "manifest.json", "rows.parquet", "series.parquet", "statistics.safetensors"
 FORMAT = 2

@@ -9,8 +9,8 @@ from typing import Any
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
-from isoscope.core.option_limits import MAX_SAMPLE, MAX_SEED, check_count
 from isoscope.core.progress import Progress
+from isoscope.core.user_input import MAX_SAMPLE, MAX_SEED, check_count
 from isoscope.core.wording import format_duration
 from isoscope.estimation.cloud import PARTS, Cloud
 from isoscope.estimation.matrix_cloud import cloud_of, read_cloud

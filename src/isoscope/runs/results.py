@@ -9,11 +9,11 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from isoscope import __version__
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.model_groups import first_seed
 from isoscope.core.progress import Progress
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables
-from isoscope.core.version import __version__
 from isoscope.estimation.clouds import Clouds
 from isoscope.estimation.drift_test import OUTCOME, PREDICTORS, associations
 from isoscope.estimation.profile import Profile

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from isoscope.core.memory import memory_left
-from isoscope.core.site import ATTENTION_ROW_KINDS, KINDS, QUERY_KEY_KINDS, Site
-from isoscope.core.token_slices import POINTS, POLICIES, base_slice
+from isoscope.core.site import ATTENTION_ROW_KINDS, KINDS, POINTS, POLICIES, QUERY_KEY_KINDS, Site, base_slice
 from isoscope.statistics.attention_statistics import EDGES, ROW_SUMS, SEQUENCE_SUMS
 from isoscope.statistics.head_statistics import HEAD_GROUPS
 from isoscope.statistics.jackknife_groups import GROUPS, PRODUCTS, groups_at

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from isoscope import __version__
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS
 from isoscope.core.temporary import TEMPORARY, WRITER, writer_has_ended
-from isoscope.core.version import __version__
 from isoscope.runs.abandoned import is_whole_cell
 from isoscope.runs.manifest import FORMAT, MANIFEST, ROWS, SERIES, STATISTICS, file_name, is_file_of_a_cell, key_of, mistake_in, seal_holds
 from isoscope.runs.partial import read_cursor

@@ -12,8 +12,7 @@ from pathlib import Path
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.source import Source, SourceKind
 from isoscope.trust.arrays.array_file import ArrayFile
-from isoscope.trust.arrays.npy import open_npy
-from isoscope.trust.arrays.npz import open_npz
+from isoscope.trust.arrays.numpy_files import open_npy, open_npz
 from isoscope.trust.arrays.parquet import open_parquet
 from isoscope.trust.arrays.safetensors import open_safetensors
 

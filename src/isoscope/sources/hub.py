@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import parse_qsl
 
-from isoscope.core.errors import IsoscopeError, first_line, nearest
-from isoscope.core.extras import import_optional
+from isoscope.core.errors import IsoscopeError, first_line, import_optional, nearest
 from isoscope.core.source import Item, SourceKind
 from isoscope.sources.images import read_image
 from isoscope.sources.speech import read_clip

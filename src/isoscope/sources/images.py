@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from isoscope.core.errors import IsoscopeError, first_line
-from isoscope.core.extras import import_optional
+from isoscope.core.errors import IsoscopeError, first_line, import_optional
 from isoscope.sources._item_files import file_items_kind
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from isoscope.core.errors import IsoscopeError
-from isoscope.core.extras import import_optional
+from isoscope.core.errors import IsoscopeError, import_optional
 from isoscope.core.source import Clip
 from isoscope.sources._item_files import file_items_kind
 

@@ -17,7 +17,7 @@ from typing import Any
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.source import Item, SourceKind
 from isoscope.sources._item_files import find_files, hash_files, relative_names, short_name
-from isoscope.trust.parquet_errors import open_parquet_file
+from isoscope.trust.parquet_layout import open_parquet_file
 from isoscope.trust.safe_io import parse_json
 
 EMBEDDED = Path(__file__).parent / "data" / "text.jsonl"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from isoscope.core.arrays import Floats
+from isoscope.core.numerics import Floats
 from isoscope.statistics.jackknife_groups import GROUPS
 from isoscope.statistics.kernel import one_thread
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.arrays import Floats
+from isoscope.core.numerics import Floats
 from isoscope.statistics.jackknife_groups import PRODUCTS, Groups
 from isoscope.statistics.kernel import DENSE, Block, Sums, as_block, block_sums, namespace
 from isoscope.statistics.sample import Sample

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isoscope.core.arrays import Floats
-from isoscope.core.student import margin
+from isoscope.core.numerics import Floats, margin
 from isoscope.statistics.kernel import Sums
 
 GROUPS = 64

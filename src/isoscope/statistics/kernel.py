@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from isoscope.core.arrays import Floats
-from isoscope.core.compiled import compiled
+from isoscope.core.numerics import Floats, load_compiled
 
 Block = Any
 """A numpy array or a torch tensor of floats."""
@@ -148,7 +147,7 @@ def one_thread() -> Any:
 def _tiles(x: Block, weight: Block, like: dict[str, Any], directions_only: bool) -> tuple[Block, Floats, Floats, Floats]:
     """‖x‖² by point, Σu, Σx and Σu² by segment: tile by tile, each tile read from memory once."""
     own = isinstance(x, np.ndarray) and x.dtype == np.float32 and x.shape[1] >= LONG
-    one_pass = compiled("isoscope.statistics.kernel_fused") if own else None
+    one_pass = load_compiled("isoscope.statistics.kernel_fused") if own else None
     if one_pass is not None:
         norm2, sums = one_pass.fused(x, weight, TINY)
         sums[1:] *= not directions_only

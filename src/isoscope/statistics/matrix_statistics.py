@@ -10,7 +10,7 @@ import numpy as np
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
 from isoscope.core.memory import memory_left
-from isoscope.core.token_slices import POINTS
+from isoscope.core.site import POINTS
 from isoscope.statistics.jackknife_groups import GROUPS
 from isoscope.statistics.kernel import Sums, as_block, block_sums, to_host
 from isoscope.statistics.sample import mix, point_hashes

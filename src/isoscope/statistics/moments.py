@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.arrays import Floats
+from isoscope.core.numerics import Floats
 from isoscope.statistics.kernel import Block, Sums, as_block, block_sums, namespace, to_host
 from isoscope.statistics.second_moment import SecondMoment
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.arrays import Floats
+from isoscope.core.numerics import Floats
 from isoscope.statistics.kernel import Block, namespace, to_host
 
 BLOCK_ROWS = 4096

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoscope.core.token_slices import POINTS
+from isoscope.core.site import POINTS
 from isoscope.estimation.attention_cloud import AttentionCloud
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.matrix_cloud import cloud_of

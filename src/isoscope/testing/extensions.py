@@ -15,7 +15,6 @@ from isoscope.core.figure import Figure
 from isoscope.core.source import Clip, SourceKind
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.sources._item_files import ENDINGS
-from isoscope.testing.requirement import require
 
 if TYPE_CHECKING:
     from isoscope.models.loading.family import Family
@@ -24,6 +23,12 @@ Tables = tuple[pd.DataFrame, pd.DataFrame]
 """The table of numbers and the table of series of a run: `run.table()`, `run.series()`."""
 MODALITIES = ("text", "characters", "speech", "images")
 UNKNOWN = "isoscope.testing: a name that means nothing"
+
+
+def require(holds: bool, sentence: str) -> None:
+    """Raise `AssertionError` with the sentence unless it holds. A plain `assert` would vanish under `python -O`."""
+    if not holds:
+        raise AssertionError(sentence)
 
 
 def check_figure(figure: Figure, tables: Tables | None = None) -> None:

@@ -17,7 +17,7 @@ from isoscope.estimation.matrix_cloud import cloud_of
 from isoscope.estimation.metric import Metric, Series
 from isoscope.estimation.profile import FEWEST_BLOCKS, Profile
 from isoscope.testing.clouds import D, attention_cloud, random_attention, random_clouds, random_stack
-from isoscope.testing.requirement import require
+from isoscope.testing.extensions import require
 
 
 def _clouds(entry: Metric | Series) -> Iterator[tuple[str, AnyCloud, AnyCloud]]:

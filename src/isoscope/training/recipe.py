@@ -7,7 +7,7 @@ from typing import Any
 
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.memory import check_room
-from isoscope.core.option_limits import MAX_BLOCKS, check_count
+from isoscope.core.user_input import MAX_BLOCKS, check_count
 
 OBJECTIVES = ("next", "masked", "classes")
 LEVELS = ("characters", "subwords")

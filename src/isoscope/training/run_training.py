@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.core.number_selection import NumberSelection
-from isoscope.core.option_limits import MAX_SEED, check_count
 from isoscope.core.progress import Progress
+from isoscope.core.user_input import MAX_SEED, NumberSelection, check_count
 from isoscope.sources import open_source
 from isoscope.training.recipe import checkpoint_steps, find_recipe
 from isoscope.training.threads import limit_threads

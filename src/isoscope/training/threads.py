@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from isoscope.core.option_limits import MAX_THREADS, check_count
+from isoscope.core.user_input import MAX_THREADS, check_count
 
 
 @contextlib.contextmanager

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
+from isoscope.core.errors import IsoscopeError, first_line
+
 LARGE = 1 << 28
 """Bytes that a page may claim whatever it holds; writers make pages of one megabyte, or of one document."""
 UNFOLDS = 256
@@ -35,6 +37,18 @@ def opened(source: Path | BinaryIO, **options: Any) -> Iterator[Any]:
     with pq.ParquetFile(source, buffer_size=1 << 20, pre_buffer=False, **options) as file:
         check_pages(source)
         yield file
+
+
+@contextmanager
+def open_parquet_file(path: Path, **options: Any) -> Iterator[Any]:
+    """The open Parquet file. Errors that Arrow raises for a damaged file, then or while it is read, become one sentence."""
+    import pyarrow as pa
+
+    try:
+        with opened(path, **options) as file:
+            yield file
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise IsoscopeError(f"{path} is not a readable Parquet file, or is damaged ({first_line(error)}); write it again.") from error
 
 
 def _bytes_of(source: Path | BinaryIO) -> AbstractContextManager[BinaryIO]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
+from isoscope import __version__
 from isoscope.core.table import TABLE_COLUMNS, concat_tables, tidy
-from isoscope.core.version import __version__
 from isoscope.measuring.module_feeder import STACK
 from isoscope.runs.manifest import key_of
 from isoscope.runs.run import Run

@@ -7,7 +7,7 @@ import json
 import pandas as pd
 import pytest
 
-from isoscope.core.failures import Failures
+from isoscope.core.errors import Failures
 from isoscope.core.model_groups import one_checkpoint
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.metrics import registry

@@ -15,8 +15,8 @@ from isoscope.core.memory import check_room, memory_left
 from isoscope.models.loading.model_errors import is_raised_by_us, model_errors_as_user_errors
 from isoscope.models.naming.model_name import ModelReference, model_bytes
 from isoscope.models.tapping.hook_guard import HookGuard
+from isoscope.trust.model_files import weights_in
 from isoscope.trust.safe_io import read_json
-from isoscope.trust.weight_files import weights_in
 
 COUNTS = re.compile(r"(?:layers?|depths?|blocks?|heads?|heads_kv|stages|experts|groups|repeats|copies)$")
 """Names of counts of things that are built one by one: each costs time and memory even if its weights do not."""

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from isoscope.core.errors import IsoscopeError, nearest
-from isoscope.core.extras import import_optional
+from isoscope.core.errors import IsoscopeError, import_optional, nearest
 from isoscope.trust.safe_io import parse_json
 
 MAPS = ("auto", "balanced", "balanced_low_0", "sequential")

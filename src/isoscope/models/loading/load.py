@@ -22,8 +22,8 @@ from isoscope.models.loading.tokenizer_growth import check_tokenizer, check_toke
 from isoscope.models.loading.weight_fit import WeightFit, compare_weights
 from isoscope.models.naming.model_name import ModelReference, read_config
 from isoscope.trust.gguf import check_gguf
+from isoscope.trust.model_files import is_standard, weights_in
 from isoscope.trust.pickles import check_archive
-from isoscope.trust.weight_files import is_standard, weights_in
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 DEVICES = ("auto", "cpu", "cuda", "mps", "xpu")

@@ -9,9 +9,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from isoscope.core.printable import plain
+from isoscope.core.wording import plain
 from isoscope.models.naming.suite import Place, Suite
-from isoscope.trust.weight_files import weights_in
+from isoscope.trust.model_files import weights_in
 
 if TYPE_CHECKING:
     from torch import Tensor

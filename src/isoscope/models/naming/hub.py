@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.core.errors import IsoscopeError
+from isoscope.trust.model_files import transformer_path, weight_files
 from isoscope.trust.safe_io import read_text
-from isoscope.trust.sentence_transformers import transformer_path
-from isoscope.trust.weight_files import weight_files
 
 SMALL = ("*.json", "*.txt", "*.model", "*.tiktoken", "*.jinja", "*.py")
 """Files next to the weights that determine what the model computes: configuration, tokenizer, code."""

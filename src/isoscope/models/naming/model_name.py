@@ -8,12 +8,11 @@ from pathlib import Path
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.model_groups import UNTRAINED
-from isoscope.core.names import expand_home
+from isoscope.core.user_input import expand_home
 from isoscope.models.naming.hub import SMALL, HubName, download_model
 from isoscope.models.naming.shared_config import folder_for_weights_file, with_shared_files
+from isoscope.trust.model_files import transformer_folder, weights_in
 from isoscope.trust.safe_io import read_json
-from isoscope.trust.sentence_transformers import transformer_folder
-from isoscope.trust.weight_files import weights_in
 
 ALONE = (".gguf", ".pt")
 """Endings of files that are a model by themselves."""

@@ -8,8 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from isoscope.core.errors import IsoscopeError, nearest
-from isoscope.core.names import expand_home
-from isoscope.core.number_selection import NumberSelection
+from isoscope.core.user_input import NumberSelection, expand_home
 from isoscope.models.naming.suites.checkpoint_names import Member, Pattern
 from isoscope.models.naming.suites.folder_suite import find_members, match_paths, pattern_name
 

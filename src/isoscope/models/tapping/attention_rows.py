@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isoscope.core.compiled import compiled
+from isoscope.core.numerics import load_compiled
 from isoscope.models.tapping.attention_blocks import SAFE, SequenceScores, Window
 from isoscope.models.tapping.attention_call import AttentionCall
 from isoscope.models.tapping.scores import CLOSED
@@ -137,7 +137,7 @@ class _RowReducer:
         s, device = call.key.shape[2], call.query.device
         like: dict[str, Any] = {"dtype": torch.float64 if call.query.dtype == torch.float64 else torch.float32, "device": device}
         can_compile = device.type == "cpu" and like["dtype"] == torch.float32
-        self.compiled = compiled("isoscope.models.tapping.attention_fused") if can_compile else None
+        self.compiled = load_compiled("isoscope.models.tapping.attention_fused") if can_compile else None
         # The compiled reduction runs in one thread; torch divides a block among all of its own.
         size = BLOCK * (torch.get_num_threads() if self.compiled is None else 1) if device.type == "cpu" else LARGE_BLOCK
         self.step = max(size // max(s, 1), 1)

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.core.site import Site
-from isoscope.core.token_slices import BODY, FIRST, SPECIAL
+from isoscope.core.site import BODY, FIRST, SPECIAL, Site
 from isoscope.models.loading.chunk import Positions
 from isoscope.statistics.jackknife_groups import GROUPS
 from isoscope.statistics.sample import mix, point_hashes

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from isoscope.core.arrays import Floats
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.model_groups import block_layers
 from isoscope.core.number import Number
-from isoscope.core.option_limits import MAX_SAMPLE, MAX_SEED, check_count
+from isoscope.core.numerics import Floats
 from isoscope.core.site import Site
 from isoscope.core.table import SITE_COLUMNS, TABLE_COLUMNS, concat_tables, tidy
+from isoscope.core.user_input import MAX_SAMPLE, MAX_SEED, check_count
 from isoscope.estimation.cloud import PARTS, Cloud
 from isoscope.estimation.matrix_cloud import cloud_of, read_cloud
 from isoscope.metrics import registry

@@ -18,7 +18,7 @@ from isoscope.charts.selection import select_layers
 from isoscope.charts.tooltips import tooltips
 from isoscope.core.figure import Figure, figure
 from isoscope.core.model_groups import GROUPS
-from isoscope.core.student import LEVEL
+from isoscope.core.numerics import LEVEL
 from isoscope.estimation.drift_test import FEWEST_LAYERS, PREDICTORS, associations
 
 TOPIC = "Drift and chance"

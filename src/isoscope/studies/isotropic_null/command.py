@@ -83,7 +83,7 @@ def _parse_dimensions(words: list[str]) -> list[int]:
 
 def _check_counts(*, n: int, head_d: int, heads: int, seed: int, draws: int | None) -> None:
     from isoscope.core.errors import IsoscopeError
-    from isoscope.core.option_limits import check_count
+    from isoscope.core.user_input import check_count
 
     for name, value, least in (("n", n, 10), ("head_d", head_d, 2), ("heads", heads, 1), ("seed", seed, 0)):
         check_count(name, value, least)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from isoscope.core.arrays import Floats
-from isoscope.core.student import LEVEL
+from isoscope.core.numerics import LEVEL, Floats
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
 from isoscope.estimation.eigenvalues import isotropic_spectra
 from isoscope.estimation.intrinsic_dimension import mle

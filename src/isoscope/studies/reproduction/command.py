@@ -57,7 +57,7 @@ def run(
     from dataclasses import replace
 
     from isoscope.claims import papers
-    from isoscope.core.extras import require_extra
+    from isoscope.core.errors import require_extra
     from isoscope.measuring.executor import Engine
     from isoscope.studies.reproduction.reproduce import Request, plan_reproduction, reproduce
 

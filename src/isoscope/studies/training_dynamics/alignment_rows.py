@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from isoscope.core.arrays import Floats
+from isoscope.core.numerics import Floats
 from isoscope.estimation.inference import Estimate, holm, student
 from isoscope.studies.training_dynamics.head_alignment import aligned, alignment, fallen, shuffled_labels, squared_cosines
 from isoscope.studies.training_dynamics.suite_measures import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isoscope.core.arrays import Floats
+from isoscope.core.numerics import Floats
 from isoscope.statistics.head_statistics import Heads, SecondMoments
 
 COMPONENTS = 8

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from isoscope.core import token_slices as slices
+from isoscope.core import site as slices
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.core.site import Site

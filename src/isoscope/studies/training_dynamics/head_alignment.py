@@ -9,8 +9,7 @@ import numpy as np
 
 from isoscope.claims.claim import Outcome
 from isoscope.claims.deciding import adjusted_outcomes
-from isoscope.core.arrays import Floats
-from isoscope.core.student import LEVEL
+from isoscope.core.numerics import LEVEL, Floats
 from isoscope.estimation.drift_test import DRAWS, rearranged
 from isoscope.estimation.inference import Estimate, least_of
 

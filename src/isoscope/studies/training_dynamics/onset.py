@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from isoscope.core.arrays import Floats
+from isoscope.core.numerics import Floats
 from isoscope.estimation.inference import Estimate, sign_test, student
 
 PART = 0.1

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from isoscope.core.arrays import Floats
+from isoscope.core.numerics import Floats
 from isoscope.estimation.inference import Estimate
 from isoscope.studies.training_dynamics.onset import Track, change, direction, later, onset, onset_over_seeds, precedence
 from isoscope.studies.training_dynamics.suite_measures import CHANGES, COSINE, DRIFT, NAN, SHARPNESS, MeasuredSuite, Seed

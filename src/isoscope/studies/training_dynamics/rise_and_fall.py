@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isoscope.core.arrays import Floats
 from isoscope.core.errors import IsoscopeError
-from isoscope.core.student import LEVEL, margin
+from isoscope.core.numerics import LEVEL, Floats, margin
 from isoscope.estimation.controls import gaussians
 from isoscope.estimation.inference import Estimate, sign_test
 from isoscope.estimation.intrinsic_dimension import FACCO, FEWEST, rows, shared_error

@@ -6,7 +6,7 @@ import pandas as pd
 
 from isoscope.charts.policies import list_policies
 from isoscope.charts.selection import pick_evenly
-from isoscope.core.failures import Failures
+from isoscope.core.errors import Failures
 from isoscope.core.model_groups import UNTRAINED, checkpoints, first_seed, one_checkpoint, suites
 from isoscope.core.study import Section
 from isoscope.core.wording import format_number, format_numbered, format_p_value, format_runs, format_share

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from isoscope.core.arrays import Floats
 from isoscope.core.number import Number
+from isoscope.core.numerics import Floats
 from isoscope.core.table import TABLE_COLUMNS, concat_tables
 from isoscope.estimation.inference import Estimate
 from isoscope.estimation.isotropic_quantiles import head_threshold

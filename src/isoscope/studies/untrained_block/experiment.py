@@ -18,9 +18,9 @@ import torch
 
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.memory import check_room
-from isoscope.core.option_limits import MAX_BLOCKS, MAX_SEED, check_count
-from isoscope.core.student import margin
+from isoscope.core.numerics import margin
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.core.user_input import MAX_BLOCKS, MAX_SEED, check_count
 from isoscope.runs.manifest import key_of
 from isoscope.runs.run import Run
 from isoscope.studies.untrained_block.block_probe import probe_network

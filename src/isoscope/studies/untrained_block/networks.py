@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from isoscope.core.errors import IsoscopeError, nearest
-from isoscope.core.option_limits import check_count
 from isoscope.core.site import Site
+from isoscope.core.user_input import check_count
 from isoscope.models.tapping.attention_call import AttentionCall
 
 INITS = ("bert", "words-positions-types", "torch")

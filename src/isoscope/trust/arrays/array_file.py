@@ -1,11 +1,12 @@
-"""The base class of matrices on disk: shape, blocks and fingerprint, and the checks that all formats share."""
+"""Matrices on disk, read in blocks of rows: their shape, blocks and fingerprint, and the checks that all formats share."""
 
 from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,10 @@ MAX_LENGTH = 1 << 48
 """Rows or columns beyond which a header is not believed."""
 MAX_BLOCK_BYTES = 256 << 20
 """Bytes of a block. Of a very wide matrix a block has fewer rows than were asked for."""
+STRIP_BYTES = 8 << 20
+"""Bytes of a Fortran-ordered matrix that are gathered at once. One of its rows is spread over the whole file, so short reads are joined."""
+PIECE_BYTES = 1 << 20
+"""Bytes asked for in one read. The reader of a compressed file holds them a second time."""
 Block = np.ndarray[tuple[int, int], np.dtype[Any]]
 
 
@@ -48,6 +53,66 @@ class ArrayFile(ABC):
             little_endian = np.ascontiguousarray(block, dtype=block.dtype.newbyteorder("<"))
             digest.update(little_endian.data.cast("B"))
         return digest.hexdigest()
+
+
+class UncompressedArray(ArrayFile):
+    """n × d values of one type, from an offset on."""
+
+    def __init__(
+        self,
+        path: Path,
+        name: str,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        offset: int,
+        fortran: bool = False,
+        bfloat16: bool = False,
+    ) -> None:
+        super().__init__(path, name, shape, np.dtype(np.float32) if bfloat16 else dtype)
+        self.stored_dtype, self.offset, self.fortran, self.bfloat16 = dtype, offset, fortran, bfloat16
+        check_length(path, self.n * self.d * dtype.itemsize, path.stat().st_size - offset)
+
+    def _blocks(self, rows: int, start: int, stop: int) -> Iterator[Block]:
+        with FileIO(self.path) as file:
+            for block in (self._by_column if self.fortran else self._by_row)(file, rows, start, stop):
+                yield widen_bfloat16(block) if self.bfloat16 else block.astype(self.dtype, order="C", copy=False)
+
+    def _by_row(self, file: FileIO, rows: int, start: int, stop: int) -> Iterator[Block]:
+        file.seek(self.offset + start * self.d * self.stored_dtype.itemsize)
+        for first in range(start, stop, rows):
+            block = np.empty((min(rows, stop - first), self.d), self.stored_dtype)
+            read_into(block, file.readinto, self.path)
+            yield block
+
+    def _by_column(self, file: FileIO, rows: int, start: int, stop: int) -> Iterator[Block]:
+        size = self.stored_dtype.itemsize
+        strip = max(rows, STRIP_BYTES // (self.d * size) // rows * rows)  # a multiple of `rows`
+        for first in range(start, stop, strip):
+            columns = np.empty((self.d, min(strip, stop - first)), self.stored_dtype)
+            for j in range(self.d):
+                file.seek(self.offset + (j * self.n + first) * size)
+                read_into(columns[j], file.readinto, self.path)
+            for at in range(0, columns.shape[1], rows):
+                yield columns[:, at : at + rows].T.copy(order="C")
+            del columns  # before the next strip is allocated
+
+
+def read_into(target: np.ndarray[Any, Any], readinto: Callable[[memoryview], int | None], path: Path) -> None:
+    """Read until `target`, which is contiguous, is full. One read may return less than asked for."""
+    view = target.view(np.uint8).data.cast("B")
+    done = 0
+    while done < len(view):
+        count = readinto(view[done : done + PIECE_BYTES])
+        if not count:  # the file ends before its values do
+            check_length(path, len(view), done)
+        done += count or 0
+
+
+def widen_bfloat16(block: np.ndarray[Any, Any]) -> Block:
+    """bfloat16, read as 16-bit integers, as float32 of the same value: its bits are the upper half of that number's."""
+    wide = block.astype(np.uint32)
+    wide <<= 16
+    return wide.view(np.float32)
 
 
 def block_dtype(path: Path, dtype: np.dtype[Any]) -> np.dtype[Any]:

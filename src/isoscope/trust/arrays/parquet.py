@@ -10,8 +10,7 @@ import numpy as np
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.trust.arrays.array_file import ArrayFile, Block, block_dtype, choose_array
-from isoscope.trust.parquet_errors import open_parquet_file
-from isoscope.trust.parquet_layout import chunks
+from isoscope.trust.parquet_layout import chunks, open_parquet_file
 
 MAX_WIDTH = 1 << 24
 """Values of a row, on average over a row group."""

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.trust.arrays.array_file import check_length, choose_array
-from isoscope.trust.arrays.uncompressed import UncompressedArray
+from isoscope.trust.arrays.array_file import UncompressedArray, check_length, choose_array
 from isoscope.trust.safe_io import parse_json
 
 MAX_HEADER = 32_000_000

@@ -9,7 +9,7 @@ from torch import nn
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.models.loading.formats.state import read_state, state_for, strip_prefix
-from isoscope.trust.weight_files import is_standard, weights_in
+from isoscope.trust.model_files import is_standard, weights_in
 
 
 class Small(nn.Module):

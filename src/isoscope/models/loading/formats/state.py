@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from isoscope.core.errors import IsoscopeError
+from isoscope.trust.model_files import weights_in
 from isoscope.trust.pickles import check_archive, check_tensors, is_archive
-from isoscope.trust.weight_files import weights_in
 
 NESTED = ("state_dict", "model_state_dict", "model", "module")
 """Names under which a training loop saves the weights, next to an optimiser's state, counters and options."""

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from isoscope.core.names import expand_home
+from isoscope.core.user_input import expand_home
 from isoscope.models.naming.suites.checkpoint_names import FIELD, LABEL, Member, Pattern, seed_in, step_in
-from isoscope.trust.weight_files import NOT_WEIGHTS
+from isoscope.trust.model_files import NOT_WEIGHTS
 
 FILES = (".ckpt", ".pt", ".safetensors", ".bin")
 """Endings of checkpoints that are one file each, next to a config.json that they share."""

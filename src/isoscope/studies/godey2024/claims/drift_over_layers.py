@@ -17,7 +17,7 @@ from isoscope.claims.equal_n import LeftOut, mention_left_out
 from isoscope.claims.evidence import COSINES, TRANSFORMERS, format_estimate, is_named, join_names, model_rows
 from isoscope.claims.verdicts import decide_models, decide_named_models, make_verdict
 from isoscope.core.model_groups import UNTRAINED
-from isoscope.core.student import margin
+from isoscope.core.numerics import margin
 from isoscope.estimation.comparable_layers import comparable_over_layers
 from isoscope.estimation.drift_test import FEWEST_LAYERS, FEWEST_MODELS, associations, fisher
 from isoscope.estimation.inference import Estimate

@@ -13,7 +13,7 @@ from isoscope.claims.equal_n import LeftOut, mention_left_out, split_comparable,
 from isoscope.claims.evidence import COSINES, RowsByName, cosine_thresholds, outer_thirds, row_estimates
 from isoscope.claims.suite_evidence import final_rows, mean_over_seeds, seed_means, suite_rows
 from isoscope.claims.verdicts import decide_findings, decide_models, pluralise
-from isoscope.core.student import LEVEL
+from isoscope.core.numerics import LEVEL
 from isoscope.estimation.inference import Estimate, clopper_pearson, hochberg, holm, least_of, sign_test
 from isoscope.studies.godey2024.claims._training_heads import drift_along_components, first_and_last, head_onsets
 from isoscope.studies.training_dynamics.head_alignment import aligned, fallen

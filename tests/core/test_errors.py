@@ -2,8 +2,7 @@
 
 import pytest
 
-from isoscope.core.errors import IsoscopeError
-from isoscope.core.failures import Failures, described
+from isoscope.core.errors import Failures, IsoscopeError, describe_error
 
 
 def raiser(error):
@@ -18,7 +17,7 @@ def test_other_parts_are_made_and_all_failures_are_raised_together():
     assert failures.attempt("the sum", lambda: 3) == 3
     assert failures.attempt("the mean", raiser(ZeroDivisionError("division by zero"))) is None
     assert failures.attempt("the figure", raiser(KeyError("layer"))) is None
-    assert [failures.said(part) for part in ("the sum", "the mean", "the figure")] == [
+    assert [failures.describe(part) for part in ("the sum", "the mean", "the figure")] == [
         "",
         "ZeroDivisionError: division by zero",
         "KeyError: 'layer'",
@@ -46,5 +45,5 @@ def test_errors_that_are_no_bugs_end_everything(error):
 
 
 def test_a_description_is_one_short_line():
-    assert described(ValueError("two\n  lines")) == "ValueError: two lines"
-    assert len(described(ValueError("x" * 1000))) == 300
+    assert describe_error(ValueError("two\n  lines")) == "ValueError: two lines"
+    assert len(describe_error(ValueError("x" * 1000))) == 300

@@ -1,15 +1,63 @@
-"""The numbers that `--steps` and `--seeds` select."""
+"""What a user gives: names and paths, counts with their limits, and selections of numbers such as `--steps 0-4`."""
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from isoscope.core.errors import IsoscopeError
 
-WORD = re.compile(r"(\d+)(?:-(\d+)(?::(x?)(\d+))?)?")
+Name = str | os.PathLike[str]
+
+MAX_COUNT = 10**15
+"""More than anybody has of anything counted here. Libraries count in 64 bits and fail in their own words beyond that."""
+MAX_THREADS = 4096
+"""More threads than are of use. A library may allocate memory per thread, and end the process if there is none."""
+MAX_BLOCKS = 4096
+"""Blocks of a network, which are built one by one."""
+MAX_SAMPLE = 10**12
+"""Points of a sample. Even the widest points then take fewer bytes than numpy can count, so that too many raise a MemoryError."""
+MAX_SEED = (1 << 63) - 1
 MAX_NUMBERS = 10_000
 """More numbers than a suite has checkpoints."""
+WORD = re.compile(r"(\d+)(?:-(\d+)(?::(x?)(\d+))?)?")
+"""A number or a range in a selection: `5`, `0-4`, `40-200:20`, `1-512:x2`."""
+
+
+def list_names(names: Name | Iterable[Name]) -> list[str]:
+    """One name or several, as a list of strings.
+
+    >>> from pathlib import Path
+    >>> list_names("a"), list_names(Path("models/b")), list_names(["a", Path("b")])
+    (['a'], ['models/b'], ['a', 'b'])
+    """
+    return [os.fspath(name) for name in ([names] if isinstance(names, (str, os.PathLike)) else names)]
+
+
+def expand_home(name: str) -> Path:
+    """A path in which `~` is replaced by the home folder; the `~name` of an unknown user stays as it is.
+
+    >>> expand_home("~nobody-of-this-name/x").as_posix()
+    '~nobody-of-this-name/x'
+    """
+    return Path(os.path.expanduser(name))  # Path.expanduser raises for an unknown user
+
+
+def check_count(option: str, value: int | None, least: int = 1, most: int = MAX_COUNT) -> None:
+    """Refuse a number that is too small or too large before any work is done; None, the default of an option, passes.
+
+    >>> check_count("max_items", 0)
+    Traceback (most recent call last):
+    isoscope.core.errors.IsoscopeError: --max-items must be at least 1; got 0.
+    """
+    flag = f"--{option.replace('_', '-')}"
+    if value is not None and value < least:
+        raise IsoscopeError(f"{flag} must be at least {least}; got {value}.")
+    if value is not None and value > most:
+        raise IsoscopeError(f"{flag} must be at most {most:,}; got {value:,}.")
 
 
 @dataclass(frozen=True)
@@ -43,7 +91,9 @@ class NumberSelection:
             if match[2] and not match[4]:
                 ranges.append((low, high))
             elif match[3]:
-                numbers.update(_geometric_range(low, high, by))
+                while low <= high:
+                    numbers.add(low)
+                    low *= by
             else:
                 numbers.update(_require_few(range(low, high + 1, by or 1), option))
         if not numbers and not ranges:
@@ -62,11 +112,4 @@ def _require_few(numbers: range, option: str) -> range:
     count = -(-(numbers.stop - numbers.start) // numbers.step)  # len() fails beyond 2⁶³
     if count > MAX_NUMBERS:
         raise IsoscopeError(f"{option} {numbers[0]}-{numbers[-1]} is {count:,} numbers; say how far apart, as in 0-143000:1000.")
-    return numbers
-
-
-def _geometric_range(low: int, high: int, factor: int) -> list[int]:
-    numbers = [low]
-    while numbers[-1] * factor <= high:
-        numbers.append(numbers[-1] * factor)
     return numbers

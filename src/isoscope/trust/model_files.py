@@ -1,4 +1,7 @@
-"""Which files of a folder or a repository hold the weights. Only an index of shards is opened."""
+"""Which files of a folder or a repository make up its model: those with the weights, and the folder of the Transformer in it.
+
+Only an index of shards, and the list of modules of a sentence-transformers folder, are opened.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.trust.safe_io import parse_json, read_text
+from isoscope.trust.safe_io import parse_json, read_json, read_text
 
 SINGLE = {".safetensors": "model.safetensors", ".bin": "pytorch_model.bin"}
 """The name that transformers gives to weights in one file; shards have an index next to them."""
 LONE = (".pt", ".ckpt")
 """Endings of checkpoints that are one file: two of them are two models."""
 NOT_WEIGHTS = ("training_args", "optimizer", "scheduler", "rng_state", "scaler", "adapter_model")
+MODULES = "modules.json"
+"""The list of modules of a sentence-transformers folder, which is a chain of them. The first one is the model that is measured."""
 
 
 def weight_files(place: str, names: Iterable[str], read: Callable[[str], str], *, lone: tuple[str, ...] = LONE) -> list[str]:
@@ -60,3 +65,28 @@ def weights_in(folder: Path) -> list[Path]:
 def is_standard(folder: Path) -> bool:
     """Whether from_pretrained finds the weights by their name, so that `read_state` is not needed."""
     return any((folder / name).is_file() for single in SINGLE.values() for name in (single, f"{single}.index.json"))
+
+
+def transformer_folder(folder: Path) -> Path:
+    """The folder of the Transformer in a sentence-transformers folder; any other folder is returned as given."""
+    inside = folder / transformer_path(folder)
+    if not inside.is_dir():
+        raise IsoscopeError(f"{MODULES} of {folder} names the folder {inside.name} for its Transformer, and it is not there.")
+    return inside
+
+
+def transformer_path(folder: Path) -> str:
+    """The path of the Transformer by modules.json, relative to the folder: `""` or a name such as `0_Transformer`."""
+    if not (folder / MODULES).is_file():
+        return ""
+    try:
+        modules: Any = read_json(folder / MODULES)
+        first = min(modules, key=lambda module: int(module["idx"]))
+        kind, path = str(first["type"]).rpartition(".")[2], str(first["path"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise IsoscopeError(f"{folder / MODULES} cannot be read as a list of sentence-transformers modules.") from error
+    if kind != "Transformer":
+        raise IsoscopeError(f"The first module of {folder} is {kind}; it must be a Transformer, for nothing else has layers to measure.")
+    if path.startswith("/") or ".." in Path(path).parts:
+        raise IsoscopeError(f"{folder / MODULES} points outside its folder ({path}); it was not followed.")
+    return path.strip("/")
