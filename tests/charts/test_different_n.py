@@ -3,7 +3,7 @@
 import pytest
 
 from isoscope.core.number import POPULATION, THIS_N
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.figures import figures
 
 ABOUT = {"between_cosine": POPULATION, "effective_rank": THIS_N, "top_share": THIS_N}
@@ -18,11 +18,11 @@ def table(n, policies=("all",)):
         for i, policy in enumerate(policies)
         for metric, about in ABOUT.items()
     ]
-    return tidy(rows, TABLE_COLUMNS)
+    return make_table(rows, TABLE_COLUMNS)
 
 
 def panels(name, rows):
-    spec = figures[name].draw(rows, tidy([], SERIES_COLUMNS)).to_dict()
+    spec = figures[name].draw(rows, make_table([], SERIES_COLUMNS)).to_dict()
     return spec.get("concat", [spec])
 
 
@@ -45,7 +45,7 @@ def lines_of(spec, panel, field="line"):
 
 def drawn(name, rows, field="line"):
     """(title, the lines) of each panel."""
-    spec = figures[name].draw(rows, tidy([], SERIES_COLUMNS)).to_dict()
+    spec = figures[name].draw(rows, make_table([], SERIES_COLUMNS)).to_dict()
     return [(title_of(panel), lines_of(spec, panel, field)) for panel in spec.get("concat", [spec])]
 
 
@@ -97,7 +97,7 @@ def cosines(n, names=("mean_cosine", "between_cosine", "drift_ratio")):
         for layer in range(3)
         for i, metric in enumerate(names)
     ]
-    return tidy(rows, TABLE_COLUMNS)
+    return make_table(rows, TABLE_COLUMNS)
 
 
 @pytest.mark.parametrize(("name", "field"), [("token_models", "curve"), ("isotropic_level", "curve"), ("drift_and_cosine", "line")])
@@ -105,7 +105,7 @@ def test_cosines_of_models_of_different_n_are_those_between_documents(name, fiel
     """The published cosine is over all pairs; of different n the one that does not depend on n is drawn, all models in one panel."""
     unequal, equal = cosines({"a": 1000, "b": 4000}), cosines({"a": 4000, "b": 4000})
     for rows, value, said in ((unequal, 0.3, "mean cosine between documents"), (equal, 0.2, "mean cosine")):
-        spec = figures[name].draw(rows, tidy([], SERIES_COLUMNS)).to_dict()
+        spec = figures[name].draw(rows, make_table([], SERIES_COLUMNS)).to_dict()
         assert {frozenset(lines) for _, lines in drawn(name, rows, field)} == {frozenset("ab")}
         assert f"'title': '{said}'" in str(spec)
         points = [row for rows in spec["datasets"].values() for row in rows if row.get("policy")]
@@ -126,7 +126,7 @@ def test_heads_of_models_of_different_n():
         for model, count in (("a", 1000), ("b", 4000))
         for head in range(4)
     ]
-    assert [lines for _, lines in drawn("query_key_alignment", tidy(rows, TABLE_COLUMNS))] == [{"a"}, {"b"}]
+    assert [lines for _, lines in drawn("query_key_alignment", make_table(rows, TABLE_COLUMNS))] == [{"a"}, {"b"}]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_steps_of_different_n(name, kind, metric):
         | {"interval_about": THIS_N}
         for step in (0, 2, 4, 6)
     ]
-    found = drawn(name, tidy(rows, TABLE_COLUMNS), "step")
+    found = drawn(name, make_table(rows, TABLE_COLUMNS), "step")
     assert [steps for _, steps in found] == [{0, 2}, {4, 6}]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 
 Row = dict[str, object]
 Made = tuple[list[Row], list[Row]]
@@ -238,4 +238,4 @@ def excepted_models(sign: float) -> Made:
 
 def tables(made: Made) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Both tables of what was made."""
-    return tidy(made[0], TABLE_COLUMNS), tidy(made[1], SERIES_COLUMNS)
+    return make_table(made[0], TABLE_COLUMNS), make_table(made[1], SERIES_COLUMNS)

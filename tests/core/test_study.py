@@ -23,10 +23,11 @@ from isoscope.core.study import studies
 from isoscope.report.line import all_lines
 from isoscope.report.methods import meaning_of
 from isoscope.report.summary import summarise
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 
-table = tidy([{"model": "BERT", "kind": "hidden", "layer": 1, "metric": "my_number", "value": 1.0, "policy": "all", "d": 4}], TABLE_COLUMNS)
-[line] = all_lines(table, tidy([], SERIES_COLUMNS))
+row = {"model": "BERT", "kind": "hidden", "layer": 1, "metric": "my_number", "value": 1.0, "policy": "all", "d": 4}
+table = make_table([row], TABLE_COLUMNS)
+[line] = all_lines(table, make_table([], SERIES_COLUMNS))
 print(studies["mine"].question, meaning_of("my_number").summary, summarise(line, [])["Mine"], "torch" in sys.modules, sep="|")
 """
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from isoscope.core.number import POPULATION, THIS_N
-from isoscope.core.table import TABLE_COLUMNS, tidy
+from isoscope.core.table import TABLE_COLUMNS, make_table
 from isoscope.estimation.comparable_layers import comparable_over_layers
 from isoscope.estimation.drift_test import associations
 
@@ -22,7 +22,7 @@ def made(n, metrics=tuple(CURVES)):
         for metric in metrics
         for layer in range(20)
     ]
-    return tidy(rows, TABLE_COLUMNS)
+    return make_table(rows, TABLE_COLUMNS)
 
 
 @pytest.mark.parametrize(("n", "rho"), [([1000] * 20, -1.0), ([1000] * 10 + [250] * 10, 1.0), ([1000] * 19 + [995], -1.0)])

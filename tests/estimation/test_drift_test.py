@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from isoscope.core.table import TABLE_COLUMNS, tidy
+from isoscope.core.table import TABLE_COLUMNS, make_table
 from isoscope.estimation.drift_test import COLUMNS, DRAWS, association, associations, fisher, pool, rearranged
 
 
@@ -190,7 +190,7 @@ def test_the_table_of_associations(rng):
     series = {name: moved_together(rng) for name in ("a", "b", "c", "untrained:c")}
     short = {metric: values[:7] for metric, values in moved_together(rng).items()}
     rows = [row for name, own in series.items() for row in rows_of(name, own)] + rows_of("short", short)
-    table = tidy(rows, TABLE_COLUMNS).sample(frac=1, random_state=0)  # the order of rows says nothing
+    table = make_table(rows, TABLE_COLUMNS).sample(frac=1, random_state=0)  # the order of rows says nothing
     found = associations(table)
     assert list(found.columns) == list(COLUMNS)
     own = found[(found["model"] == "b") & (found["predictor"] == "drift_norm")].iloc[0]
@@ -209,7 +209,7 @@ def test_the_table_of_associations(rng):
 def test_stacks_are_one_row_and_differences_know_the_seam(rng):
     first, second = moved_together(rng), moved_together(rng, 5)
     rows = rows_of("t5", second, stack="decoder") + rows_of("t5", first, stack="encoder")
-    found = associations(tidy(rows, TABLE_COLUMNS))
+    found = associations(make_table(rows, TABLE_COLUMNS))
     own = found[found["model"].notna() & (found["predictor"] == "drift_norm")].iloc[0]
     both = {metric: np.concatenate([first[metric], second[metric]]) for metric in first}
     truth = association(both["drift_norm"], both["mean_cosine"], ["a"] * 13 + ["b"] * 5)
@@ -218,7 +218,7 @@ def test_stacks_are_one_row_and_differences_know_the_seam(rng):
 
 def test_seeds_of_one_model_are_one_model(rng):
     rows = [row for seed in range(4) for row in rows_of("a", moved_together(rng), seed=seed, revision=f"seed{seed}")]
-    found = associations(tidy(rows, TABLE_COLUMNS))
+    found = associations(make_table(rows, TABLE_COLUMNS))
     whole = found[found["model"].isna()]
     assert found["model"].notna().sum() == 8
     assert set(whole["models"]) == {1}
@@ -229,7 +229,7 @@ def test_groups_are_not_mixed_and_what_is_no_model_is_left_out(rng):
     rows = rows_of("bert", moved_together(rng)) + rows_of("resnet", moved_together(rng), modality="images", family="convolution")
     rows += rows_of("matrix", moved_together(rng), modality=None, family=None)
     rows += [row | {"kind": "map"} for row in rows_of("resnet", moved_together(rng), modality="images", family="convolution")]
-    found = associations(tidy(rows, TABLE_COLUMNS))
+    found = associations(make_table(rows, TABLE_COLUMNS))
     assert found[["group", "model"]].drop_duplicates().fillna("").to_numpy().tolist() == [
         ["token", "bert"],
         ["token", ""],
@@ -240,8 +240,8 @@ def test_groups_are_not_mixed_and_what_is_no_model_is_left_out(rng):
 
 
 def test_a_metric_that_is_not_there_is_no_predictor(rng):
-    table = tidy(rows_of("a", moved_together(rng)), TABLE_COLUMNS)
+    table = make_table(rows_of("a", moved_together(rng)), TABLE_COLUMNS)
     assert set(associations(table[table["metric"] != "drift_norm"])["predictor"]) == {"drift_ratio"}
     assert associations(table[table["metric"] != "mean_cosine"]).empty
-    assert associations(tidy([], TABLE_COLUMNS)).empty
-    assert isinstance(associations(tidy([], TABLE_COLUMNS)), pd.DataFrame)
+    assert associations(make_table([], TABLE_COLUMNS)).empty
+    assert isinstance(associations(make_table([], TABLE_COLUMNS)), pd.DataFrame)

@@ -5,7 +5,7 @@ import pytest
 
 from isoscope.claims.evidence import greatest_layer, layer_cosines, least_layer
 from isoscope.core.numerics import upper_quantile, widening
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.estimation.simultaneous import band_factor
 
 
@@ -39,7 +39,7 @@ def layered(left_out_of=(0, 1, 2)):
     points = [
         base | {"layer": i, "x": g, "y": 0.3 + 0.01 * (shared[g] + 0.3 * rng.standard_normal())} for i in left_out_of for g in range(10)
     ]
-    return tidy(rows, TABLE_COLUMNS), tidy(points, SERIES_COLUMNS)
+    return make_table(rows, TABLE_COLUMNS), make_table(points, SERIES_COLUMNS)
 
 
 def test_a_claim_reads_the_band_from_the_series():

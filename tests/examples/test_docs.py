@@ -71,14 +71,14 @@ def test_the_python_of_the_metrics_pages_runs(tmp_path, monkeypatch):
 
 
 def test_the_claim_of_the_page_decides():
-    from isoscope.core.table import TABLE_COLUMNS, tidy
+    from isoscope.core.table import TABLE_COLUMNS, make_table
 
     names = {}
     (block,) = BLOCK.findall((ROOT / "docs" / "claims.md").read_text("utf-8"))
     exec(compile(block, "docs/claims.md", "exec"), names)
     here = {"kind": "hidden", "layer": 1, "policy": "all", "metric": "drift_ratio", "model": "m"}
     for value, outcome in ((0.2, "holds"), (0.8, "fails"), (0.5, "undecided")):
-        table = tidy([here | {"value": value, "low": value - 0.1, "high": value + 0.1}], TABLE_COLUMNS)
+        table = make_table([here | {"value": value, "low": value - 0.1, "high": value + 0.1}], TABLE_COLUMNS)
         assert names["first_layer_drifts_little"].decide(table, table).outcome == outcome
     assert "needs hidden states" in names["first_layer_drifts_little"].decide(table.iloc[:0], table).sentence
 

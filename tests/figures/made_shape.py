@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 
 MODELS = {"org/decoder": ("decoder", 12), "org/other-decoder": ("decoder", 6), "org/encoder": ("encoder", 6), "org/net": ("backbone", 4)}
 NUMBERS = ("top_share", "top_share_linear", "two_nn", "two_nn_batches", "local_share", "local_share_excess")
@@ -29,4 +29,4 @@ def made_shape() -> tuple[pd.DataFrame, pd.DataFrame]:
                 for name, across in (("gride_scales", (1, 2, 4, 8)), ("two_nn_sizes", (64, 128, 256))):
                     points += [at | {"name": name, "x": x, "y": float(rng.uniform(5, 9)), "weight": 0.5} for x in across]
             rows += [who | {"kind": "hidden", "metric": "bell", "value": 0.2, "low": 0.1, "high": 0.3, "n": 9, "d": 8}]
-    return tidy(rows, TABLE_COLUMNS), tidy(points, SERIES_COLUMNS)
+    return make_table(rows, TABLE_COLUMNS), make_table(points, SERIES_COLUMNS)

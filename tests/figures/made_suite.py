@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 
 STEPS = (0, 1, 2, 4, 8, 16, 32, 64, 128)
 SEEDS = {0: STEPS, 1: (0, 8, 128), 2: (0, 128)}
@@ -177,5 +177,5 @@ def made_suite(models: tuple[str, ...] = SUITES, seeds: dict[int, tuple[int, ...
             for name, height in (("dimension_judged", 16), ("dimension_gaussian", 4))
             for step, t in ((step, progress(step)) for step in STEPS)
         ]
-        rows += mine + derived_rows(suite, tidy(mine, TABLE_COLUMNS))
-    return tidy(rows, TABLE_COLUMNS), tidy(points, SERIES_COLUMNS)
+        rows += mine + derived_rows(suite, make_table(mine, TABLE_COLUMNS))
+    return make_table(rows, TABLE_COLUMNS), make_table(points, SERIES_COLUMNS)

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 
 NAN = float("nan")
 SIX, THIRTY = "org/decoder-six", "org/encoder-thirty"
@@ -98,7 +98,7 @@ def made_table(
                     rows += site_rows(site, min(layer, depth) / depth * moved, d, 20_000, trained, policy)
                     top = metrics_at(min(layer, depth) / depth, d, 20_000, trained, policy)["top_share"][0]
                     points += series_rows(site, min(layer, depth) / depth, d, top, policy)
-    return tidy(rows, TABLE_COLUMNS), tidy(points, SERIES_COLUMNS)
+    return make_table(rows, TABLE_COLUMNS), make_table(points, SERIES_COLUMNS)
 
 
 ZOO: dict[str, tuple[str, str, dict[str, int], list[int]]] = {
@@ -147,4 +147,4 @@ def made_zoo(names: list[str] | None = None) -> pd.DataFrame:
                             at = layer + (kind == "final")
                             site = who | {"kind": kind, "layer": at, "policy": policy, "metric": metric, "value": number}
                             rows.append(site | {"low": number - half, "high": number + half, "n": 20_000, "d": d, "null": 0.0})
-    return tidy(rows, TABLE_COLUMNS)
+    return make_table(rows, TABLE_COLUMNS)

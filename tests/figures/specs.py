@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
-from isoscope.core.table import SERIES_COLUMNS, tidy
+from isoscope.core.table import SERIES_COLUMNS, make_table
 from isoscope.figures import figures
 
-NO_SERIES = tidy([], SERIES_COLUMNS)
+NO_SERIES = make_table([], SERIES_COLUMNS)
 
 
 def list_panels(spec: dict) -> list[dict]:

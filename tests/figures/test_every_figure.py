@@ -7,8 +7,8 @@ import json
 import pandas as pd
 import pytest
 
-from isoscope.core.model_groups import one_checkpoint
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.core.model_groups import select_one_checkpoint
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.figures import figures
 from isoscope.report.files import render_chart
 from isoscope.studies.isotropic_null.experiment import DIMENSIONS
@@ -35,14 +35,14 @@ def made_block() -> tuple[pd.DataFrame, pd.DataFrame]:
         for x in (0.0, 1.0, 5.0)
     ]
     points += [who | place | {"name": HISTOGRAM, "x": x, "y": 1.0, "weight": 5.0} for place in places for x in (-1.0, 0.0, 1.0)]
-    return tidy([who | {"metric": "norm_fixed_point", "value": 2.0}], TABLE_COLUMNS), tidy(points, SERIES_COLUMNS)
+    return make_table([who | {"metric": "norm_fixed_point", "value": 2.0}], TABLE_COLUMNS), make_table(points, SERIES_COLUMNS)
 
 
 @pytest.fixture(scope="module")
 def charts(tables, zoo, shape_tables, suite) -> dict[str, dict]:
     """Every figure, drawn from the first tables that it can be drawn from."""
     small = tuple(frame[frame["model"] == tables[0]["model"].iloc[0]] for frame in tables)
-    heads = one_checkpoint(*suite)
+    heads = select_one_checkpoint(*suite)
     made: dict[str, dict] = {}
     for inputs in (small, (zoo, NO_SERIES), shape_tables, heads, suite, made_block(), null_tables(DIMENSIONS, 4096)):
         for figure in figures:
@@ -61,7 +61,7 @@ def test_figure_is_declared_completely_and_draws_nothing_from_empty_tables(name)
     assert figure.name == name
     assert figure.title
     assert figure.caption.endswith(".")
-    assert figure.draw(tidy([], TABLE_COLUMNS), NO_SERIES) is None
+    assert figure.draw(make_table([], TABLE_COLUMNS), NO_SERIES) is None
 
 
 def test_charts_hold_only_what_json_can_say(charts):
@@ -84,7 +84,7 @@ def test_figures_over_steps_are_those_of_trainings_each_with_its_place():
 @pytest.mark.parametrize("name", OVER_STEPS)
 def test_figure_over_steps_draws_nothing_without_a_suite(name, tables, suite):
     assert figures[name].draw(*tables) is None
-    assert figures[name].draw(*one_checkpoint(*suite)) is None
+    assert figures[name].draw(*select_one_checkpoint(*suite)) is None
 
 
 @pytest.mark.parametrize("name", OF_LAYERS)

@@ -8,7 +8,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from isoscope.core.progress import Progress
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.measuring.checkpoint_jobs import Sweep
 from isoscope.measuring.executor import Engine
 from isoscope.measuring.named_sources import Sources
@@ -61,7 +61,7 @@ class Inventor:
         where = {"modality": "text", "family": "decoder", "stack": "decoder", "kind": "hidden", "policy": "all"}
         rows = [where | {"metric": name, "layer": layer, "n": 64, "d": 8, "spec": spec} for name in METRICS for layer in (0, 1)]
         series = [where | {"layer": 1, "name": "spectrum", "x": float(x), "y": 1 / x, "weight": 1.0} for x in (1, 2, 3)]
-        self.rows, self.series = tidy(rows, TABLE_COLUMNS), tidy(series, SERIES_COLUMNS)
+        self.rows, self.series = make_table(rows, TABLE_COLUMNS), make_table(series, SERIES_COLUMNS)
 
     def submit(self, task):
         columns = {"model": task.reference.name, "revision": task.reference.revision, "step": task.reference.step}

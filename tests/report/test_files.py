@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.report import files, write_figures
 from tests.figures.made_table import SIX
 
@@ -54,4 +54,4 @@ def test_without_addresses_to_reserve_nothing_is_drawn(tables, tmp_path, monkeyp
 
 
 def test_nothing_to_draw_writes_nothing(tmp_path):
-    assert write_figures(tidy([], TABLE_COLUMNS), tidy([], SERIES_COLUMNS), tmp_path) == []
+    assert write_figures(make_table([], TABLE_COLUMNS), make_table([], SERIES_COLUMNS), tmp_path) == []

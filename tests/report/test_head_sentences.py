@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.estimation.isotropic_quantiles import one_pair
 from isoscope.figures import figures
 from isoscope.figures.attention import chance_levels
@@ -36,11 +36,11 @@ def made(meant: dict[str, np.ndarray] = MEANT) -> pd.DataFrame:
                 for head, value in [*enumerate(heads), (None, heads.mean())]:
                     at = {"kind": "attention", "layer": layer, "head": head, "policy": policy, "metric": metric, "value": value}
                     rows.append(who | at | {"n": 900, "d": 64, "low": value - 0.01, "high": value + 0.01, "null": 0.1})
-    return tidy(rows, TABLE_COLUMNS)
+    return make_table(rows, TABLE_COLUMNS)
 
 
 def line_of(table: pd.DataFrame):
-    (line,) = all_lines(table, tidy([], SERIES_COLUMNS))
+    (line,) = all_lines(table, make_table([], SERIES_COLUMNS))
     return line
 
 
@@ -75,7 +75,7 @@ def test_a_table_without_attention_says_nothing_of_it():
     line = line_of(made({}))
     assert sharpness(line) is sinks(line) is alignment(line) is None
     for name in ("attention_heads", "query_key_alignment"):
-        assert figures[name].draw(made({}), tidy([], SERIES_COLUMNS)) is None
+        assert figures[name].draw(made({}), make_table([], SERIES_COLUMNS)) is None
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_table_without_attention_says_nothing_of_it():
     [("attention_heads", ("attention_entropy_normalised", "sink_mass")), ("query_key_alignment", ("qk_cosine", "drift_sharpening"))],
 )
 def test_figures_draw_each_head_once_a_policy(name, metrics):
-    spec = figures[name].draw(made(), tidy([], SERIES_COLUMNS)).to_dict()
+    spec = figures[name].draw(made(), make_table([], SERIES_COLUMNS)).to_dict()
     panels = spec["concat"]
     assert len(panels) == len(metrics)
     held = [row for rows in spec["datasets"].values() for row in rows if "head" in row]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.report.line import all_lines
 from isoscope.report.overview import HEIGHT, WIDTH, Row, overview
 
-NONE = tidy([], SERIES_COLUMNS)
+NONE = make_table([], SERIES_COLUMNS)
 
 
 def made(values: dict[str, dict[str, list[float]]], kind: str = "hidden") -> pd.DataFrame:
@@ -20,12 +20,12 @@ def made(values: dict[str, dict[str, list[float]]], kind: str = "hidden") -> pd.
         for metric, numbers in metrics.items()
         for layer, x in enumerate(numbers)
     ]
-    return tidy([dict(row) for row in rows], TABLE_COLUMNS)
+    return make_table([dict(row) for row in rows], TABLE_COLUMNS)
 
 
 def heads(values: dict[int, list[float]], metric: str) -> pd.DataFrame:
     where = {"model": "a", "stack": "encoder", "kind": "attention", "policy": "all", "metric": metric}
-    return tidy(
+    return make_table(
         [where | {"layer": layer, "head": head, "value": x} for layer, each in values.items() for head, x in enumerate(each)], TABLE_COLUMNS
     )
 

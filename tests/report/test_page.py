@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.core.wording import format_number
 from isoscope.report import write_report
 from isoscope.report.line import all_lines
@@ -172,7 +172,7 @@ def test_hostile_names_stay_text(page_text, hostile_text):
 
 
 def test_report_is_written_where_asked_even_of_an_empty_table(tmp_path):
-    path = write_report(tidy([], TABLE_COLUMNS), tidy([], SERIES_COLUMNS), [], tmp_path / "deep" / "report.html")
+    path = write_report(make_table([], TABLE_COLUMNS), make_table([], SERIES_COLUMNS), [], tmp_path / "deep" / "report.html")
     assert "nothing was measured" in path.read_text()
 
 

@@ -7,7 +7,7 @@ import json
 import pandas as pd
 import pytest
 
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.report.line import all_lines
 from isoscope.report.shape import bell_heights, bell_verdict, encoders_and_decoders, intrinsic_dimension, share_profile
 from isoscope.report.summary import summarise
@@ -38,7 +38,7 @@ def model(
 
 
 def lines_of(*models: list[dict[str, object]]):
-    return all_lines(tidy([row for rows in models for row in rows], TABLE_COLUMNS), tidy([], SERIES_COLUMNS))
+    return all_lines(make_table([row for rows in models for row in rows], TABLE_COLUMNS), make_table([], SERIES_COLUMNS))
 
 
 def test_a_bell_that_sinks_make():

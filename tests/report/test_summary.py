@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.core.wording import format_number, format_sites
 from isoscope.report.line import Line, all_lines, site_of
 from isoscope.report.summary import (
@@ -33,7 +33,7 @@ def line_of(values: dict[str, list[float]], *, policy: str = "all", half: float 
         for metric, column in values.items()
         for layer, value in enumerate(column)
     ]
-    (line,) = all_lines(tidy(rows, TABLE_COLUMNS), tidy([], SERIES_COLUMNS))
+    (line,) = all_lines(make_table(rows, TABLE_COLUMNS), make_table([], SERIES_COLUMNS))
     return line
 
 
@@ -110,7 +110,7 @@ def test_heavy_norms_alone(norms, words):
 
 def test_tokens_name_the_layer_of_greatest_change():
     every, body = (line_of({"between_cosine": values}, policy=p).table for p, values in (("all", [0.5, 0.9]), ("body", [0.45, 0.3])))
-    line = Line("m", pd.concat([every, body], ignore_index=True), tidy([], SERIES_COLUMNS))
+    line = Line("m", pd.concat([every, body], ignore_index=True), make_table([], SERIES_COLUMNS))
     assert "changes most in layer 1: 0.900 (all), 0.300 (body)" in token_effect(line)
     assert token_effect(line_of({"between_cosine": [0.5]})) is None
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core.site import Site
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.runs.manifest import key_of, manifest_of
 from isoscope.runs.rows import tables
 from isoscope.runs.run import Run
@@ -19,14 +19,14 @@ KEY = key_of(IDENTITY)
 def numbers(version: int, count: int = 3) -> pd.DataFrame:
     """Rows that say which version of a cell they are of, as many as the version tells."""
     where = {"stack": "encoder", "kind": "hidden", "policy": "all", "metric": "mean_norm"}
-    return tidy([COLUMNS | where | {"layer": i, "value": float(version), "d": 4} for i in range(count + version)], TABLE_COLUMNS)
+    return make_table([COLUMNS | where | {"layer": i, "value": float(version), "d": 4} for i in range(count + version)], TABLE_COLUMNS)
 
 
 def write_version(run: Run, version: int, *, replace: bool = True) -> None:
     """Write one cell, whose rows, series and statistics all say which version they are of."""
     point = {name: COLUMNS[name] for name in ("model", "revision", "step", "seed", "modality", "family")}
     curve = point | {"stack": "encoder", "kind": "hidden", "layer": 0, "policy": "all", "name": "spectrum"}
-    series = tidy([curve | {"x": float(i), "y": float(version), "weight": 1.0} for i in range(2 + version)], SERIES_COLUMNS)
+    series = make_table([curve | {"x": float(i), "y": float(version), "weight": 1.0} for i in range(2 + version)], SERIES_COLUMNS)
     sites = {Site("encoder", "hidden", 0): site(np.full((2, 3, 4), float(version)), np.ones((2, 3), bool))}
     manifest = manifest_of(IDENTITY, COLUMNS, {"version": version}, "all")
     run.write(KEY, manifest, numbers(version), series, pack(sites).items, replace=replace)

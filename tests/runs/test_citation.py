@@ -7,7 +7,7 @@ import pytest
 
 from isoscope.claims import papers
 from isoscope.core.errors import IsoscopeError
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.metrics import registry
 from isoscope.runs.bibliography import REFERENCES
 from isoscope.runs.citation import bibtex, citation, cited_by
@@ -72,11 +72,11 @@ def test_checkpoints_are_counted(tmp_path):
 
 def test_a_block_is_cited_and_an_empty_experiment_is_not(tmp_path):
     where = {"model": "block bert post-LN", "family": "block", "stack": "block", "kind": "block", "policy": "all"}
-    rows = tidy([where | {"metric": "block_cosine", "value": 0.1}], TABLE_COLUMNS)
+    rows = make_table([where | {"metric": "block_cosine", "value": 0.1}], TABLE_COLUMNS)
     spec = {"data": "16 sequences of 512 embeddings", "draws": 5, "d": 768, "heads": 12}
     for name, experiment in (("block", "block"), ("chance", "baseline")):
         manifest = manifest_of({"experiment": experiment}, {"model": "block bert post-LN"}, spec, "rows")
-        Run(tmp_path / name).write("cell", manifest, rows, tidy([], SERIES_COLUMNS), None)
+        Run(tmp_path / name).write("cell", manifest, rows, make_table([], SERIES_COLUMNS), None)
     found = citation(Results(tmp_path / "block"))
     assert found.methods[0].startswith("We measured the untrained block bert post-LN (d = 768, 12 heads) on 16 sequences")
     assert list(found.entries) == ["isoscope", "godey2024"]

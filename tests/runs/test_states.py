@@ -173,7 +173,7 @@ def test_whatever_is_put_in_the_place_of_an_array_is_refused_or_read(sites, labe
 
 
 def test_a_cell_with_such_statistics_is_refused_where_it_is_read(sites, tmp_path):
-    from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+    from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
     from isoscope.runs.manifest import manifest_of
     from isoscope.runs.run import Run
     from isoscope.runs.verify import verify
@@ -183,7 +183,7 @@ def test_a_cell_with_such_statistics_is_refused_where_it_is_read(sites, tmp_path
     bad = pack(sites)
     bad[f"{HIDDEN}/sample.points"] = bad[f"{HIDDEN}/sample.points"] * np.float32(np.nan)
     made = manifest_of({"weights": "w"}, {"model": "m"}, {}, "all")
-    cell = run.write("0" * 24, made, tidy([], TABLE_COLUMNS), tidy([], SERIES_COLUMNS), bad.items)
+    cell = run.write("0" * 24, made, make_table([], TABLE_COLUMNS), make_table([], SERIES_COLUMNS), bad.items)
     with pytest.raises(IsoscopeError, match=r"statistics.safetensors is damaged \('encoder.hidden.1': sample.points holds NaN"):
         (cell or run.cell("0" * 24)).statistics()
     assert any("sample.points holds NaN" in str(fault) for fault in verify(run.path))

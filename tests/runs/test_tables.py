@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.estimation.metric import Metric
 from isoscope.metrics import metrics, profiles
 from isoscope.runs.cell import arrow_table
@@ -13,7 +13,7 @@ ROW = {"model": "m", "stack": "encoder", "kind": "hidden", "layer": 3, "policy":
 
 
 def said(**changed):
-    return mistake_in_table(arrow_table(tidy([ROW, ROW | changed], TABLE_COLUMNS), TABLE_COLUMNS))
+    return mistake_in_table(arrow_table(make_table([ROW, ROW | changed], TABLE_COLUMNS), TABLE_COLUMNS))
 
 
 @pytest.mark.parametrize("entry", [*metrics(), *profiles()], ids=lambda entry: entry.name)
@@ -66,7 +66,7 @@ def test_series():
     point = {"model": "m", "stack": "encoder", "kind": "hidden", "layer": 3, "policy": "all", "name": "spectrum", "x": 1.0, "y": 2.0}
 
     def checked(**changed):
-        return mistake_in_table(arrow_table(pd.concat([tidy([point | changed], SERIES_COLUMNS)]), SERIES_COLUMNS))
+        return mistake_in_table(arrow_table(pd.concat([make_table([point | changed], SERIES_COLUMNS)]), SERIES_COLUMNS))
 
     assert checked() == checked(y=float("nan"), layer=None) == ""
     assert checked(name=None) == "a row has no name"

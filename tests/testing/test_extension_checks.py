@@ -10,12 +10,12 @@ from isoscope.claims.claim import Claim, Finding, Verdict
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.figure import Figure
 from isoscope.core.source import Item, SourceKind
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.models.loading.family import RANDOM, Family, Stack
 from isoscope.testing import check_claim, check_family, check_figure, check_source
 
 rng = np.random.default_rng(0)
-TABLES = tidy([{"model": "m", "metric": "mean_norm", "value": 1.0}], TABLE_COLUMNS), tidy([], SERIES_COLUMNS)
+TABLES = make_table([{"model": "m", "metric": "mean_norm", "value": 1.0}], TABLE_COLUMNS), make_table([], SERIES_COLUMNS)
 
 
 class Chart:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from isoscope.trust.parquet_layout import Thrift, check_pages, chunks, opened
+from isoscope.trust.parquet_layout import Thrift, check_pages, open_checked_parquet, read_chunks
 
 TABLE = pa.table(
     {
@@ -25,13 +25,13 @@ READ_ALL = """
 import sys
 from pathlib import Path
 import pyarrow as pa
-from isoscope.trust.parquet_layout import opened
+from isoscope.trust.parquet_layout import open_checked_parquet
 pa.set_memory_pool(pa.system_memory_pool())
 counts = [0, 0]
 for path in sorted(Path(sys.argv[1]).iterdir()):
     print(path.name, file=sys.stderr, flush=True)
     try:
-        with opened(path) as file:
+        with open_checked_parquet(path) as file:
             file.read(use_threads=False)
         counts[0] += 1
     except (ValueError, OSError, NotImplementedError, MemoryError, pa.ArrowException):
@@ -50,7 +50,7 @@ def pages(path, chunk):
     raw, at = path.read_bytes(), chunk.at
     while at < chunk.at + chunk.size:
         header = Thrift(raw[at:])
-        said = header.struct()
+        said = header.read_struct()
         yield at, header.at, said[2], said[3]
         at += header.at + said[3]
 
@@ -62,12 +62,12 @@ def test_pages_add_up_to_what_the_footer_says(tmp_path, compression, options):
     metadata = pq.ParquetFile(path).metadata
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     expected = [(group.column(i), group.num_rows) for group in groups for i in range(group.num_columns)]
-    for chunk, (said, rows) in zip(chunks(path), expected, strict=True):
+    for chunk, (said, rows) in zip(read_chunks(path), expected, strict=True):
         own = list(pages(path, chunk))
         assert sum(length + stored for _, length, _, stored in own) == said.total_compressed_size
         assert sum(length + whole for _, length, whole, _ in own) == said.total_uncompressed_size
         assert (chunk.column, chunk.values, chunk.rows) == (said.path_in_schema.partition(".")[0], said.num_values, rows)
-    with opened(path) as file:
+    with open_checked_parquet(path) as file:
         assert file.read().equals(TABLE)
 
 
@@ -89,7 +89,7 @@ def varint(number):
 )
 def test_a_page_that_claims_two_gigabytes_is_refused(tmp_path, whole, stored, said):
     path = written(tmp_path / "a.parquet", compression="none", use_dictionary=False)
-    at = list(pages(path, chunks(path)[0]))[1][0]
+    at = list(pages(path, read_chunks(path)[0]))[1][0]
     raw = path.read_bytes()
     header = b"\x15\x00\x15" + varint(whole) + b"\x15" + varint(stored) + b"\x00"
     path.write_bytes(raw[:at] + header + raw[at + len(header) :])  # all that follows, and the footer, stay where they are
@@ -110,7 +110,7 @@ def test_a_page_that_claims_two_gigabytes_is_refused(tmp_path, whole, stored, sa
 )
 def test_garbled_structs_are_refused_at_once(raw, said):
     with pytest.raises(IndexError if said is None else ValueError, match=said):
-        Thrift(raw).struct()
+        Thrift(raw).read_struct()
 
 
 @pytest.mark.parametrize(
@@ -134,9 +134,9 @@ def test_a_footer_with_fields_of_other_types_is_refused_without_an_error_of_ours
     """A garbled byte may turn a list into a number. The reader checks for that; it does not stumble over it."""
     path = tmp_path / "table.parquet"
     pq.write_table(TABLE.slice(0, 10), path)
-    monkeypatch.setattr(Thrift, "struct", lambda self, depth=0: footer)
+    monkeypatch.setattr(Thrift, "read_struct", lambda self, depth=0: footer)
     with pytest.raises(ValueError, match="its footer is damaged") as raised:
-        chunks(path)
+        read_chunks(path)
     assert raised.value.__cause__ is None
 
 
@@ -156,4 +156,4 @@ def test_a_garbled_footer_is_refused_and_ends_no_process(tmp_path):
     assert refused > 100
     path.write_bytes(raw[:-8] + b"\xff\xff\xff\x7fPAR1")
     with pytest.raises(ValueError, match="no footer that can be read"):
-        chunks(path)
+        read_chunks(path)

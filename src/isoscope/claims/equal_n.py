@@ -10,7 +10,7 @@ import pandas as pd
 
 from isoscope.claims.claim import Verdict
 from isoscope.claims.evidence import RowsByName, rows_by_stack
-from isoscope.core.model_groups import suites
+from isoscope.core.model_groups import list_suites
 from isoscope.core.number import THIS_N, same_n
 
 LeftOut = dict[str, str]
@@ -39,7 +39,7 @@ def steps_of_different_n(table: pd.DataFrame, metric: str, kind: str) -> LeftOut
     own = table[table["metric"].eq(metric) & table["kind"].eq(kind) & table["policy"].eq("all")]
     own = own[own["interval_about"].eq(THIS_N) & own["n"].notna() & own["step"].notna()]
     left_out: LeftOut = {}
-    for name, rows in rows_by_stack(own[own["model"].isin(suites(own))]).items():
+    for name, rows in rows_by_stack(own[own["model"].isin(list_suites(own))]).items():
         ranges = rows.groupby(["layer", "head"], dropna=False)["n"].agg(["min", "max"])
         low, high = int(ranges["min"].min()), int(ranges["max"].max())
         if not all(same_n(*pair) for pair in ranges.itertuples(index=False)):

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable
 import numpy as np
 import pandas as pd
 
-from isoscope.core.model_groups import UNTRAINED, grouped, one_checkpoint
-from isoscope.core.table import SERIES_COLUMNS, tidy
+from isoscope.core.model_groups import UNTRAINED, add_groups, select_one_checkpoint
+from isoscope.core.table import SERIES_COLUMNS, make_table
 from isoscope.estimation.inference import Estimate, greatest_of, least_of
 from isoscope.estimation.isotropic_quantiles import one_pair
 from isoscope.estimation.simultaneous import band_factor
@@ -39,7 +39,7 @@ MODEL_NAMES: dict[str, str] = {
 """The models that a paper names, and the pattern in a model's name that identifies them."""
 ROW_KEYS = ["model", "stack", "kind", "layer", "head", "policy", "metric"]
 """Rows that agree in these columns are the same number of the same model."""
-NO_SERIES = tidy([], SERIES_COLUMNS)
+NO_SERIES = make_table([], SERIES_COLUMNS)
 RowsByName = dict[str, pd.DataFrame]
 """The rows of each model, or of each of its stacks."""
 
@@ -64,7 +64,7 @@ def model_rows(
     """The defined values of trained models of these groups, each once: a suite is represented by its last step, and no untrained twins."""
     own = table[table["metric"].isin(list(metrics)) & table["kind"].eq(kind) & table["value"].notna()]
     own = own if policy is None else own[own["policy"].eq(policy)]
-    own = grouped(one_checkpoint(own, NO_SERIES)[0] if own["step"].notna().any() else own)
+    own = add_groups(select_one_checkpoint(own, NO_SERIES)[0] if own["step"].notna().any() else own)
     own = own[own["group"].isin(list(groups)) & ~own["model"].str.startswith(UNTRAINED)]
     return own.drop_duplicates(ROW_KEYS)
 
@@ -96,7 +96,7 @@ def layer_cosines(
     between = {name: rows[rows["metric"].eq(COSINES[0])] for name, rows in both.items()}
     # What a layer's cosine is without each group of items: from this the band over all layers is made.
     left_out = series[series["name"].eq(f"{COSINES[0]}_left_out") & series["kind"].eq("hidden") & series["policy"].eq("all")]
-    left_out = one_checkpoint(table, left_out)[1] if left_out["step"].notna().any() else left_out
+    left_out = select_one_checkpoint(table, left_out)[1] if left_out["step"].notna().any() else left_out
     return {name: add_band(rows, left_out[left_out["model"].eq(name)]) if len(rows) else both[name] for name, rows in between.items()}
 
 

@@ -81,9 +81,9 @@ def run(
 
 def _write_json(frame: pd.DataFrame, out: str | None) -> None:
     """Write a list of rows with every digit, which pandas' own writer does not keep."""
-    from isoscope.trust.safe_io import strict_json
+    from isoscope.trust.safe_io import to_strict_json
 
-    text = strict_json(to_records(frame)) + "\n"
+    text = to_strict_json(to_records(frame)) + "\n"
     if out is None:
         sys.stdout.write(text)
     else:

@@ -25,9 +25,9 @@ LONGEST_WORD = 25
 
 def print_json(value: Any, *, indent: int | None = 1) -> None:
     """Print JSON; numbers that JSON cannot express are null."""
-    from isoscope.trust.safe_io import strict_json
+    from isoscope.trust.safe_io import to_strict_json
 
-    typer.echo(strict_json(value, indent=indent))
+    typer.echo(to_strict_json(value, indent=indent))
 
 
 def to_records(frame: pd.DataFrame) -> list[dict[Any, Any]]:

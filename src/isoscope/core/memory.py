@@ -1,4 +1,4 @@
-"""How much memory may still be taken: of the machine, of the container or job that this is in, and of what the process is allowed."""
+"""How much memory is left: on the machine, in the container or job of this process, and in what the process may reserve."""
 
 from __future__ import annotations
 
@@ -14,48 +14,49 @@ LIMITS = {
     "": ("memory.max", "memory.current", "inactive_file"),
     "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 }
-"""Of either version of control groups: the limit, what is taken, and what of that is only kept of files, and given up when needed."""
+"""For each version of control groups, the files with the limit and the usage, and the part of the usage that the kernel gives up when
+memory is needed: cached contents of files."""
 
 
 def memory_left() -> int:
-    """Bytes that this process can still take, as far as the system says."""
+    """Bytes that this process can still allocate, as far as the system reports it."""
     root = Path("/")
-    return max(0, min(_of_machine(root), _of_groups(root), _of_process(root)))
+    return max(0, min(_left_on_machine(root), _left_in_control_groups(root), _left_in_address_space(root)))
 
 
 def check_room(what: str, needed: int, less: str, left: int | None = None) -> None:
-    """Refuse what would take more memory than can be had, or than there was `left` at some time; `less` says what to do instead."""
+    """Refuse work that needs more memory than is left now, or than was `left` earlier; `less` says what to do instead."""
     left = memory_left() if left is None else left
     if needed > left:
         raise IsoscopeError(f"{what} would take {needed >> 30:,} GB, and {left >> 30:,} GB are free; {less}.")
 
 
 def addresses_left() -> int:
-    """Bytes that this process may still reserve, taken or not: what `ulimit -v` leaves."""
-    return _of_process(Path("/"))
+    """Bytes of address space that `ulimit -v` still allows this process to reserve, used or not."""
+    return _left_in_address_space(Path("/"))
 
 
-def _of_machine(root: Path) -> int:
+def _left_on_machine(root: Path) -> int:
     try:
-        said = (root / "proc/meminfo").read_text("ascii")
-        return int(said.partition("MemAvailable:")[2].split()[0]) << 10
+        meminfo = (root / "proc/meminfo").read_text("ascii")
+        return int(meminfo.partition("MemAvailable:")[2].split()[0]) << 10
     except (OSError, IndexError, ValueError):
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def _of_groups(root: Path) -> int:
-    """What the control groups allow in which containers and jobs of a cluster run; the machine may have far more."""
+def _left_in_control_groups(root: Path) -> int:
+    """Bytes that the control groups allow. Containers and jobs of a cluster run in them; the machine may have far more."""
     left = sys.maxsize
-    for folder, (limit, taken, cached) in _groups(root):
-        with contextlib.suppress(OSError, ValueError):  # `max`, where there is no limit
+    for folder, (limit, taken, cached) in _control_groups(root):
+        with contextlib.suppress(OSError, ValueError):  # the file holds `max` if there is no limit
             most, used = (int((folder / name).read_text("ascii")) for name in (limit, taken))
-            kept = (line.split() for line in (folder / "memory.stat").read_text("ascii").splitlines())
-            left = min(left, most - used + sum(int(size) for name, size in kept if name == cached))
+            statistics = (line.split() for line in (folder / "memory.stat").read_text("ascii").splitlines())
+            left = min(left, most - used + sum(int(size) for name, size in statistics if name == cached))
     return left
 
 
-def _groups(root: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
-    """The groups that limit memory, from that of the process outwards; within a container the outermost is often all that is to be seen."""
+def _control_groups(root: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
+    """The groups that limit memory, from that of the process outwards. In a container often only the outermost is visible."""
     with contextlib.suppress(OSError, ValueError):
         for line in (root / "proc/self/cgroup").read_text("utf-8").splitlines():
             _, kinds, path = line.split(":", 2)
@@ -67,8 +68,8 @@ def _groups(root: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
                         yield folder, LIMITS[kind]
 
 
-def _of_process(root: Path) -> int:
-    """What `ulimit -v` leaves."""
+def _left_in_address_space(root: Path) -> int:
+    """Bytes of address space that `ulimit -v` leaves."""
     with contextlib.suppress(ImportError, OSError, ValueError, IndexError):
         import resource
 

@@ -1,4 +1,4 @@
-"""The five groups of models that are compared with each other, a model's layers in one row, and the one checkpoint that stands for many."""
+"""How the models of a table are compared: in five groups, with the layers of their stacks in one sequence, one checkpoint per training."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ GROUPS: dict[str, str] = {
 """Every group and its title, in the order of "Anisotropy Is Inherent to Self-Attention"."""
 
 UNTRAINED = "untrained:"
-"""What the name of an untrained twin begins with."""
+"""The prefix of the name of an untrained twin."""
 
 UNIT = ["model", "revision", "step", "seed"]
-"""What makes a network of its own, whatever stacks it has."""
+"""The columns that identify a network, whatever stacks it has."""
 
 _OF_MODALITY = {"text": "token", "characters": "character", "speech": "speech", "images": "vision"}
 
 
 def group_of(modality: object, family: object) -> str | None:
-    """The group of a model; None where it is in none of them, as a bare matrix is.
+    """The group of a model; None if it is in none of them, as a bare matrix is.
 
     >>> group_of("text", "decoder"), group_of("images", "hierarchical"), group_of("images", "convolution"), group_of(pd.NA, pd.NA)
     ('token', 'vision', 'convolution', None)
@@ -34,7 +34,7 @@ def group_of(modality: object, family: object) -> str | None:
     return "convolution" if group == "vision" and str(family) == "convolution" else group
 
 
-def grouped(table: pd.DataFrame) -> pd.DataFrame:
+def add_groups(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of models that are in a group, with a column `group`."""
     known = table[["modality", "family"]].drop_duplicates()
     names = {(str(m), str(f)): group_of(m, f) for m, f in zip(known["modality"], known["family"], strict=True)}
@@ -44,7 +44,7 @@ def grouped(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def block_layers(rows: pd.DataFrame) -> pd.Series:
-    """The layer of the block that each row's state leaves: a final norm has a layer of its own, and no block.
+    """The block that each row's state leaves. The state after a final norm has a layer number of its own, but belongs to the last block.
 
     >>> block_layers(pd.DataFrame({"kind": ["hidden", "hidden", "final"], "layer": [0, 12, 13]})).tolist()
     [0, 12, 12]
@@ -52,11 +52,11 @@ def block_layers(rows: pd.DataFrame) -> pd.Series:
     return rows["layer"] - rows["kind"].eq("final").astype("Int64")
 
 
-def in_a_row(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of layers with their `place` in the whole network and its `depth` from 0 to 1: stacks follow each other.
+def add_places(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of layers with their `place` in the whole network, in which stacks follow each other, and its `depth` from 0 to 1.
 
-    A stack that follows another starts one place after the other's last block; `seam` is how many places came before its own. The state
-    after a final norm has the place of the last block.
+    A stack starts one place after the last block of the stack before it; `seam` is the number of places before its own. The state after a
+    final norm has the place of the last block.
     """
     keys = rows[[*UNIT, "stack"]].astype("string").fillna("")
     blocks = block_layers(rows)
@@ -67,55 +67,56 @@ def in_a_row(rows: pd.DataFrame) -> pd.DataFrame:
         start = ends.get(tuple(unit), 0)
         seams[*unit, stack] = start
         ends[tuple(unit)] = start + int(last[(*unit, stack)]) + 1
-    found = [tuple(map(str, key)) for key in keys.to_numpy()]
-    seam = pd.Series([seams[key] for key in found], index=rows.index, dtype="Int64")
-    whole = pd.Series([max(ends[key[:-1]] - 1, 1) for key in found], index=rows.index, dtype="Int64")
+    row_keys = [tuple(map(str, key)) for key in keys.to_numpy()]
+    seam = pd.Series([seams[key] for key in row_keys], index=rows.index, dtype="Int64")
+    length = pd.Series([max(ends[key[:-1]] - 1, 1) for key in row_keys], index=rows.index, dtype="Int64")
     place = blocks + seam
-    return rows.assign(seam=seam, place=place, depth=(place / whole).astype("float64"))
+    return rows.assign(seam=seam, place=place, depth=(place / length).astype("float64"))
 
 
-def checkpoints(frame: pd.DataFrame) -> pd.DataFrame:
-    """Model, step and seed of every checkpoint; rows without a seed of a model that has seeds are about all of them, and are none."""
+def list_checkpoints(frame: pd.DataFrame) -> pd.DataFrame:
+    """Model, step and seed of every checkpoint. If a model has seeds, its rows without one are about all seeds and are no checkpoint."""
     known = frame.loc[frame["step"].notna(), ["model", "step", "seed"]].drop_duplicates()
     numbered = known.loc[known["seed"].notna(), "model"].unique()
     return known[known["seed"].notna() | ~known["model"].isin(numbered)]
 
 
-def suites(frame: pd.DataFrame) -> list[str]:
-    """The models that are there at several steps of a training, in the order in which they come."""
-    known = checkpoints(frame)[["model", "step"]].drop_duplicates()
+def list_suites(frame: pd.DataFrame) -> list[str]:
+    """The models that were measured at several steps of a training, in the order of the table."""
+    known = list_checkpoints(frame)[["model", "step"]].drop_duplicates()
     steps = known["model"].value_counts()
     return [str(model) for model in known["model"].drop_duplicates() if steps[model] > 1]
 
 
-def first_seed(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of each model the rows of one seed: the first of those with the most steps; a seed may be without a number."""
-    known = checkpoints(rows)
+def select_first_seed(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of one seed of each model: the first of those with the most steps. A seed may be missing, which counts as one."""
+    known = list_checkpoints(rows)
     counts = known.assign(seed=known["seed"].fillna(-1)).groupby(["model", "seed"]).size().reset_index(name="steps")
     chosen = counts.sort_values(["steps", "seed"], ascending=[False, True]).drop_duplicates("model").set_index("model")["seed"]
     return rows[rows["seed"].fillna(-1).eq(rows["model"].map(chosen).astype("Int64")).fillna(False).astype(bool)]
 
 
-def one_checkpoint(table: pd.DataFrame, series: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Both tables with one checkpoint of each suite, the last step of its `first_seed`; its step 0 comes last, as the untrained twin.
+def select_one_checkpoint(table: pd.DataFrame, series: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Both tables with the last step of one seed of each suite. Its step 0 comes last, as the untrained twin.
 
-    What was derived from several checkpoints, and so has no revision, is left out; models that are no suites stay as they are.
+    Rows derived from several checkpoints, which have no revision, are left out. Models that are no suites stay as they are.
     """
-    main = first_seed(checkpoints(table))
-    main = main[main["model"].isin(suites(main))]
+    main = select_first_seed(list_checkpoints(table))
+    main = main[main["model"].isin(list_suites(main))]
     last = main.groupby("model")["step"].max()
     ends = main["step"].eq(0) | main["step"].eq(main.groupby("model")["step"].transform("max"))
     wanted = list(main[ends].fillna({"seed": -1}).itertuples(index=False, name=None))
     revised = table.loc[table["revision"].notna(), "model"].unique()
 
-    def chosen(frame: pd.DataFrame) -> pd.DataFrame:
+    def select(frame: pd.DataFrame) -> pd.DataFrame:
         inside = frame["model"].isin(list(last.index))
         if not inside.any():
             return frame
-        places = pd.MultiIndex.from_frame(frame[["model", "step", "seed"]].fillna({"step": -1, "seed": -1}))
-        own = frame[inside & places.isin(wanted) & (frame["revision"].notna() | ~frame["model"].isin(revised))]
+        # Missing values are equal to nothing, themselves included, so that rows without a seed would never match.
+        keys = pd.MultiIndex.from_frame(frame[["model", "step", "seed"]].fillna({"step": -1, "seed": -1}))
+        own = frame[inside & keys.isin(wanted) & (frame["revision"].notna() | ~frame["model"].isin(revised))]
         at_end = own["step"].eq(own["model"].map(last).astype("Int64"))
         twin = own[~at_end]
         return pd.concat([frame[~inside], own[at_end], twin.assign(model=UNTRAINED + twin["model"])])
 
-    return chosen(table), chosen(series)
+    return select(table), select(series)

@@ -28,7 +28,7 @@ class Registry(Generic[T]):
         kind: the class of the objects. Each has a `name`.
         what: what an error message calls one of them.
         packages: dotted names. A `*` stands for every package in that place: `isoscope.studies.*.claims`. A name that does not exist is
-            skipped where it has a `*`. Files of plugins belong to the first.
+            skipped if it has a `*`. Files of plugins belong to the first.
 
     Nothing is imported before the first look-up.
     """
@@ -82,7 +82,7 @@ def modules_of(pattern: str, *, plugins: bool = True) -> Iterator[ModuleType]:
     """The modules of a package and of the plugin folders of the same name; a plain module stands for itself."""
     before, star, after = pattern.partition(".*.")
     if star:
-        names = [f"{before}.{found.name}.{after}" for found in pkgutil.iter_modules(_search_path(before)) if found.ispkg]
+        names = [f"{before}.{module.name}.{after}" for module in pkgutil.iter_modules(_search_path(before)) if module.ispkg]
         for i, name in enumerate([name for name in names if find_spec(name) is not None]):
             yield from modules_of(name, plugins=plugins and i == 0)  # a plugin's file must not be imported once for each of them
         return

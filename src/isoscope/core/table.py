@@ -41,7 +41,7 @@ SERIES_COLUMNS: dict[str, str] = SITE_COLUMNS | {
 }
 
 
-def tidy(rows: list[dict[str, object]], columns: dict[str, str]) -> pd.DataFrame:
+def make_table(rows: list[dict[str, object]], columns: dict[str, str]) -> pd.DataFrame:
     """Rows as a frame with exactly these columns and types; values that a row lacks are missing."""
     frame = pd.DataFrame(rows, columns=list(columns))
     return frame.astype(columns)
@@ -51,7 +51,7 @@ def concat_tables(frames: list[pd.DataFrame], columns: dict[str, str]) -> pd.Dat
     """Frames one below the other, with exactly these columns and types."""
     full = [frame for frame in frames if len(frame)]
     if not full:
-        return tidy([], columns)
+        return make_table([], columns)
     table = pd.concat(full, ignore_index=True)[list(columns)].astype(columns)
     return table.assign(**{name: _in_one_chunk(table[name]) for name, kind in columns.items() if kind == "string"})
 

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from isoscope.core.model_groups import UNIT, UNTRAINED, grouped, in_a_row
+from isoscope.core.model_groups import UNIT, UNTRAINED, add_groups, add_places
 from isoscope.core.numerics import LEVEL, margin
 from isoscope.estimation.comparable_layers import BETWEEN, comparable_over_layers
 from isoscope.estimation.inference import holm
@@ -206,13 +206,13 @@ def associations(table: pd.DataFrame) -> pd.DataFrame:
     The layers are the hidden states of all stacks in one row. Pooled are the models with twelve layers or more, each once: checkpoints and
     seeds of one model are averaged, and untrained twins stay out.
     """
-    rows = grouped(table)
+    rows = add_groups(table)
     rows = rows[
         rows["kind"].eq("hidden") & rows["layer"].notna() & rows["head"].isna() & rows["metric"].isin([OUTCOME, BETWEEN, *PREDICTORS])
     ]
     made = []
     if len(rows):
-        rows = in_a_row(comparable_over_layers(rows)[0])
+        rows = add_places(comparable_over_layers(rows)[0])
         for (policy, _), own in rows.groupby(["policy", "group"], sort=False):
             made += [found | {"policy": policy} for found in of_group(own)]
     frame = pd.DataFrame(made, columns=list(COLUMNS)).astype(COLUMNS)

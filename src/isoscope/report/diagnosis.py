@@ -12,7 +12,7 @@ from isoscope.claims.evidence import NO_SERIES, RowsByName, layer_cosines, rows_
 from isoscope.claims.shape_evidence import BELL_HEIGHT, FLAT_RANGE, stack_profiles
 from isoscope.claims.suite_evidence import final_rows
 from isoscope.core.errors import Failures
-from isoscope.core.model_groups import first_seed, suites
+from isoscope.core.model_groups import list_suites, select_first_seed
 from isoscope.core.wording import format_interval, format_number, format_numbered, format_share
 from isoscope.estimation.isotropic_quantiles import head_threshold
 from isoscope.report.line import greatest, least
@@ -129,7 +129,7 @@ def _collapse(table: pd.DataFrame) -> Iterator[Sign]:
     wanted = {"effective_rank": "hidden", "mean_cosine": "hidden", "attention_entropy_normalised": "attention"}
     own = table[table["metric"].isin(list(wanted)) & table["policy"].eq("all") & table["value"].notna() & table["layer"].notna()]
     own = own[own["kind"].eq(own["metric"].map(wanted))]
-    own = first_seed(own[own["model"].isin(suites(own))])
+    own = select_first_seed(own[own["model"].isin(list_suites(own))])
     for name, rows in rows_by_stack(own).items():
         for metric, numbers in rows.groupby("metric", sort=False):
             yield from _collapsed(name, str(metric), numbers.pivot_table(index="step", columns="layer", values="value"))

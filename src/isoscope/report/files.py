@@ -14,7 +14,7 @@ from isoscope.charts.policies import POLICY_IS_CHOSEN
 from isoscope.core.errors import Failures, IsoscopeError
 from isoscope.core.figure import Figure
 from isoscope.core.memory import addresses_left
-from isoscope.core.model_groups import one_checkpoint
+from isoscope.core.model_groups import select_one_checkpoint
 from isoscope.core.wording import format_list, plain
 from isoscope.figures import figures
 
@@ -56,7 +56,7 @@ def write_figures(
     written: list[Path] = []
     noted = Failures() if failures is None else failures
     table, series = escape_names(table), escape_names(series)
-    shown = one_checkpoint(table, series)
+    shown = select_one_checkpoint(table, series)
     for figure in figures if names is None else [figures[name] for name in names]:
         tables = (table, series) if figure.over_steps else shown
         written += noted.attempt(f"the files of the figure {figure.name}", partial(_write_figure, figure, *tables, folder, formats)) or []

@@ -13,7 +13,7 @@ import pandas as pd
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.study import studies
 from isoscope.report.line import Line
-from isoscope.trust.safe_io import parsed_object
+from isoscope.trust.safe_io import parse_object
 
 IDENTITY = ["model", "revision", "step", "seed", "modality", "family", "stack"]
 
@@ -45,7 +45,7 @@ def specification(line: Line) -> dict[str, str]:
 
 def parse_settings(text: str) -> dict[str, Any]:
     """The settings of a row; text that is not JSON is returned unchanged under `spec`."""
-    return parsed_object(text) or {"spec": text}
+    return parse_object(text) or {"spec": text}
 
 
 def meanings(table: pd.DataFrame, series: pd.DataFrame) -> list[Meaning]:

@@ -14,7 +14,7 @@ from isoscope import __version__
 from isoscope.charts.colours import PALETTE
 from isoscope.charts.policies import list_policies
 from isoscope.core.errors import Failures
-from isoscope.core.model_groups import checkpoints, one_checkpoint, suites
+from isoscope.core.model_groups import list_checkpoints, list_suites, select_one_checkpoint
 from isoscope.core.study import Section, Tables, studies
 from isoscope.core.wording import format_count, format_list
 from isoscope.report.bundle import pack, read_asset, render_template, vega_script
@@ -26,7 +26,7 @@ from isoscope.report.methods import meanings, specification
 from isoscope.report.overview import HEIGHT, WIDTH, overview
 from isoscope.report.paper_sections import explain_undecided, figure_citations, paper_sections, tally_model
 from isoscope.report.summary import summarise
-from isoscope.trust.safe_io import strict_json
+from isoscope.trust.safe_io import to_strict_json
 
 Manifests = list[dict[str, Any]]
 TRAININGS, OVERVIEW = "the sections on trainings", "the table of models"
@@ -82,7 +82,7 @@ def render_page(
     from markupsafe import Markup
 
     # One checkpoint of each training stands for it on the page; only the sections on trainings show all of them.
-    shown_table, shown_series = one_checkpoint(table, series)
+    shown_table, shown_series = select_one_checkpoint(table, series)
     lines = all_lines(shown_table, shown_series)
     charts = place(draw_all(shown_table, shown_series, failures))
     sections = number_on(
@@ -129,7 +129,7 @@ def render_page(
         css=Markup(read_asset("page.css")),
         script=Markup(read_asset("page.js")),
         payload={
-            "charts": pack(strict_json([panel for chart in every_chart for panel in chart.panels], separators=(",", ":"))),
+            "charts": pack(to_strict_json([panel for chart in every_chart for panel in chart.panels], separators=(",", ":"))),
             # Sorted, rows that resemble each other lie side by side, which packs them to three quarters of the size.
             "table": pack(embedded_table.sort_values(["model", "metric"], kind="stable").to_csv(index=False)),
             "series": pack(embedded_series.to_csv(index=False, float_format=POINT)),
@@ -171,12 +171,12 @@ def describe_table(table: pd.DataFrame, lines: list[Line]) -> str:
     """The contents of the table in a sentence."""
     if table.empty:
         return "The table is empty: nothing was measured."
-    shown = one_checkpoint(table, table.iloc[:0])[0]
+    shown = select_one_checkpoint(table, table.iloc[:0])[0]
     about_a_stack = shown["kind"].eq("hidden") & shown["layer"].isna()
     sites = len(shown.loc[~about_a_stack, ["model", "revision", "step", "seed", "stack", "kind", "layer", "head"]].drop_duplicates())
     data = {value for line in lines if (value := specification(line).get("data"))}
     models, metrics = table["model"].nunique(), table["metric"].nunique()
-    trained = checkpoints(table[table["model"].isin(suites(table))])
+    trained = list_checkpoints(table[table["model"].isin(list_suites(table))])
     of_trainings = f" ({format_count(len(trained), 'checkpoint')})" if len(trained) else ""
     on_data = f" on {format_list(sorted(data))}" if data else ""
     tokens = format_list(list_policies(table)) if list_policies(table) else "not recorded"

@@ -12,7 +12,7 @@ from isoscope.core.model_groups import UNTRAINED
 from isoscope.core.wording import format_count, format_number, format_p_value
 from isoscope.estimation.permutation import MODELS, exact_permutation
 from isoscope.report.line import Line, greatest, interval_of, least, site_of
-from isoscope.trust.safe_io import parsed_object
+from isoscope.trust.safe_io import parse_object
 
 HEIGHT = 0.05
 """A profile is bell-shaped if the lower bound of `bell` is above this."""
@@ -45,7 +45,7 @@ def share_profile(line: Line) -> str | None:
     if rows.empty:
         return None
     if rows["value"].isna().all():
-        note = str(parsed_object(rows.iloc[0]["spec"]).get("note", "")) or "it is not defined"
+        note = str(parse_object(rows.iloc[0]["spec"]).get("note", "")) or "it is not defined"
         return f"The shape of the top share is not judged: {note}."
     parts = [part for form in FORMS if (part := _describe_form(line, form))]
     meaning = (

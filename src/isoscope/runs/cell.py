@@ -16,14 +16,14 @@ import pyarrow as pa
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.runs.manifest import FORMAT, KEEP_LEVELS, MANIFEST, ROWS, SERIES, STATISTICS, file_name, mistake_in
 from isoscope.runs.states import mistake_in_statistics
 from isoscope.runs.tables import mistake_in_table
 from isoscope.runs.tensors import TensorFile
 from isoscope.statistics.any_statistics import Statistics, from_state, state_of
 from isoscope.statistics.site_statistics import VERSION
-from isoscope.trust.parquet_layout import opened
+from isoscope.trust.parquet_layout import open_checked_parquet
 from isoscope.trust.safe_io import open_regular, read_json, regular_size
 
 T = TypeVar("T")
@@ -153,7 +153,7 @@ class Cell:
 
         def read(raw: BinaryIO) -> pa.Table:
             size = os.fstat(raw.fileno()).st_size
-            with opened(raw) as file:
+            with open_checked_parquet(raw) as file:
                 if (count := file.metadata.num_rows) > size:
                     raise ValueError(f"it claims {count:,} rows in {size:,} bytes")
                 if absent := [name for name in columns if name not in file.schema_arrow.names]:
@@ -225,7 +225,7 @@ def _schema(columns: tuple[tuple[str, str], ...]) -> pa.Schema:
 def join_frames(tables: list[pa.Table], columns: dict[str, str]) -> pd.DataFrame:
     """Arrow tables, one below the other, as one frame with these columns and types."""
     if not tables:
-        return tidy([], columns)
+        return make_table([], columns)
     types = {pa.int64(): pd.Int64Dtype(), pa.large_string(): pd.StringDtype()}
     # Combined into one chunk: with a chunk of text per cell, every choice of rows would look at each of thousands of chunks.
     joined = pa.concat_tables(tables).replace_schema_metadata(None).combine_chunks()

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from isoscope import __version__
 from isoscope.core.errors import IsoscopeError, nearest
-from isoscope.core.model_groups import first_seed
+from isoscope.core.model_groups import select_first_seed
 from isoscope.core.progress import Progress
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables
 from isoscope.estimation.clouds import Clouds
@@ -88,7 +88,7 @@ class Results:
         columns = [cell.manifest["columns"] for cell in cells]
         places = pd.DataFrame({name: [own.get(name) for own in columns] for name in ("model", "step", "seed")})
         places = places.astype({"model": "string", "step": "Int64", "seed": "Int64"})
-        of_training = first_seed(places[places["step"].notna()])
+        of_training = select_first_seed(places[places["step"].notna()])
         last = of_training[of_training["step"].eq(of_training.groupby("model")["step"].transform("max"))]
         return [cell for i, cell in enumerate(cells) if columns[i].get("step") is None or i in last.index]
 

@@ -14,7 +14,7 @@ from isoscope.core import site as slices
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.core.site import ATTENTION_ROW_KINDS, Site
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.clouds import Clouds
 from isoscope.estimation.declaration import AnyCloud
@@ -23,7 +23,7 @@ from isoscope.estimation.profile import LayerEstimate, Profile, shared_documents
 from isoscope.metrics import curves, metrics, profiles, registry
 from isoscope.statistics.any_statistics import Kept, Statistics, filled
 from isoscope.statistics.site_statistics import SiteStatistics
-from isoscope.trust.safe_io import parsed_object
+from isoscope.trust.safe_io import parse_object
 
 
 def default_metrics() -> list[str]:
@@ -91,7 +91,7 @@ def tables(
         where = columns | {"stack": stack, "kind": "hidden", "policy": policy}
         settings = _settings_text(spec, policy, stacks.slices[stack, policy])
         rows.append(where | {"metric": name, "spec": _add_note(settings, value), **value.as_dict()})
-    return tidy(rows, TABLE_COLUMNS), tidy(points, SERIES_COLUMNS)
+    return make_table(rows, TABLE_COLUMNS), make_table(points, SERIES_COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -200,4 +200,4 @@ def _with_activation_null(values: dict[str, Any], level: float | None) -> dict[s
 
 def _add_note(spec: str, value: Any) -> str:
     """The settings with the note of a number, if it has one."""
-    return json.dumps(parsed_object(spec) | {"note": value.note}, sort_keys=True, ensure_ascii=False) if value.note else spec
+    return json.dumps(parse_object(spec) | {"note": value.note}, sort_keys=True, ensure_ascii=False) if value.note else spec

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.core.table import SERIES_COLUMNS, tidy
+from isoscope.core.table import SERIES_COLUMNS, make_table
 from isoscope.runs.abandoned import clear_abandoned
 from isoscope.runs.cell import Cell, RemovedError, packed
 from isoscope.runs.manifest import MANIFEST, key_of, manifest_of
@@ -132,7 +132,7 @@ class Run:
         """
         manifest = manifest_of(identity, columns, spec, keep, **more)
         arrays = None if statistics is None or keep == "rows" else partial(packed, statistics, sample=keep == "all")
-        series = tidy([], SERIES_COLUMNS) if series is None else series
+        series = make_table([], SERIES_COLUMNS) if series is None else series
         return self.write(key_of(identity), manifest, rows, series, arrays, replace=replace)
 
     def write(

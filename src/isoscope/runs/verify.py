@@ -24,7 +24,7 @@ from isoscope.runs.states import Outline, mistake_among, mistake_in_site, outlin
 from isoscope.runs.tensors import TensorFile
 from isoscope.runs.writing import sha256
 from isoscope.statistics.site_statistics import VERSION
-from isoscope.trust.parquet_layout import opened
+from isoscope.trust.parquet_layout import open_checked_parquet
 from isoscope.trust.safe_io import open_regular, parse_json, read_text, regular_size
 
 ARROW_TYPES = {"string": ("string", "large_string"), "Int64": ("int64",), "float64": ("double",)}
@@ -224,7 +224,7 @@ def _mistake_in_table_file(path: Path, columns: dict[str, str]) -> str:
     import pyarrow as pa
 
     try:
-        with open_regular(path) as raw, opened(raw) as file:
+        with open_regular(path) as raw, open_checked_parquet(raw) as file:
             schema = file.schema_arrow
             if absent := [name for name in columns if name not in schema.names]:
                 return f"it lacks the column {absent[0]}"

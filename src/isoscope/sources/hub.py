@@ -89,7 +89,7 @@ class HubSource:
         column = choose_column(f"The dataset {self.name}", self.column, columns if self.column else fitting or columns, fitting, usual)
         read = read_clip if self.modality == "speech" else read_image
         with client_errors_as_user_errors(self.name):
-            rows = rows.select_columns([column]).cast_column(column, undecoded(feature))
+            rows = rows.select_columns([column]).cast_column(column, undecoded_type(feature))
         for ordinal, row in enumerate(self._stream(rows)):
             yield None if row[column] is None else read(self.open_cell(row[column]), f"{label}#{ordinal}")
 
@@ -116,7 +116,7 @@ class HubSource:
         return HUB_FILE.sub("", place).startswith((f"{self.name}@", f"{self.name}/")) and ".." not in place
 
 
-def undecoded(feature: Any) -> Any:
+def undecoded_type(feature: Any) -> Any:
     """The type of a column of sounds or images as it is stored: bytes, or the path of a file.
 
     The client's own `Audio(decode=False)` still needs the decoder's package if the rows are files of a folder.

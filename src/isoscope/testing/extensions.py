@@ -13,7 +13,7 @@ import pandas as pd
 from isoscope.claims.claim import Claim, Verdict
 from isoscope.core.figure import Figure
 from isoscope.core.source import Clip, SourceKind
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.sources._item_files import ENDINGS
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def check_source(kind: SourceKind, spec: str | None = None, column: str | None =
 
 
 def _empty_tables() -> Tables:
-    return tidy([], TABLE_COLUMNS), tidy([], SERIES_COLUMNS)
+    return make_table([], TABLE_COLUMNS), make_table([], SERIES_COLUMNS)
 
 
 def _without_changing(function: Any, tables: Tables, name: str) -> Any:

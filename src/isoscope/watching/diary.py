@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope import __version__
-from isoscope.core.table import TABLE_COLUMNS, concat_tables, tidy
+from isoscope.core.table import TABLE_COLUMNS, concat_tables, make_table
 from isoscope.measuring.module_feeder import STACK
 from isoscope.runs.manifest import key_of
 from isoscope.runs.run import Run
@@ -26,7 +26,7 @@ class Diary:
         self._identity = {"experiment": EXPERIMENT, "version": 1, "model": columns["model"], "seed": columns["seed"], "shard": [0, 1]}
         self._key = key_of(self._identity)
         before = run.cell(self._key)
-        rows = tidy([], TABLE_COLUMNS) if before is None else before.rows()
+        rows = make_table([], TABLE_COLUMNS) if before is None else before.rows()
         self._earlier = rows[rows["step"].le(start).fillna(False).astype(bool)]  # a resumed training continues from there
         self._rows: list[dict[str, object]] = []
         self._failures: list[dict[str, object]] = [] if before is None else list(before.manifest["spec"].get("failures", []))
@@ -45,13 +45,13 @@ class Diary:
 
     def at(self, step: int) -> pd.DataFrame:
         """The numbers of one step."""
-        return tidy([row for row in self._rows if row["step"] == step], TABLE_COLUMNS)
+        return make_table([row for row in self._rows if row["step"] == step], TABLE_COLUMNS)
 
     def write(self, until: int) -> None:
         """Put what is new into the run, up to the last step that has a cell: a page shows a model as it is at its last step."""
         rows = [row for row in self._rows if isinstance(step := row["step"], int) and step <= until]
         if len(rows) > self._written[0] or len(self._failures) > self._written[1]:
-            table = concat_tables([self._earlier, tidy(rows, TABLE_COLUMNS)], TABLE_COLUMNS)
+            table = concat_tables([self._earlier, make_table(rows, TABLE_COLUMNS)], TABLE_COLUMNS)
             spec = {"experiment": EXPERIMENT, "isoscope": __version__} | ({"failures": self._failures} if self._failures else {})
             self._run.write_cell(self._identity, self._columns, spec, table, replace=True)
             self._written = len(rows), len(self._failures)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning, nearest
-from isoscope.core.table import TABLE_COLUMNS, tidy
+from isoscope.core.table import TABLE_COLUMNS, make_table
 from isoscope.measuring.module_batches import Feed
 from isoscope.measuring.module_feeder import ModuleFeeder
 from isoscope.measuring.options import OF_A_MODULE, options_from
@@ -178,7 +178,7 @@ class Watch:
 
     def _look(self, step: int) -> None:
         """Measure, and hand the numbers on; if a part fails, the others are done all the same."""
-        rows = tidy([], TABLE_COLUMNS)
+        rows = make_table([], TABLE_COLUMNS)
         with self._surviving("look", f"Step {step} was not measured"):
             rows = self._probe.look(self._run, step, self.seed)
             self._written = step

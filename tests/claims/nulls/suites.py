@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from isoscope.claims import all_claims
-from isoscope.core.table import TABLE_COLUMNS, tidy
+from isoscope.core.table import TABLE_COLUMNS, make_table
 from isoscope.studies.training_dynamics.onset_rows import Tracks, changes
 from isoscope.studies.training_dynamics.suite_measures import MeasuredSuite, row
 from tests.claims.error_rates import Null
@@ -67,7 +67,7 @@ def changed(rng: np.random.Generator, model: str, kind: str, metric: str, seeds:
         values = 0.4 + 0.05 * shared_noise(rng, seeds, layers, 1)
         measured += [one | {"head": None, "seed": one["seed"] or 0} for one in head_rows(model, metric, kind, values, step)]
     suite = MeasuredSuite(KINDS["trained"] | {"model": model}, {}, tuple((seed, step) for seed in range(seeds) for step in STEPS))
-    found = changes(suite, Tracks(tidy(measured, TABLE_COLUMNS)))
+    found = changes(suite, Tracks(make_table(measured, TABLE_COLUMNS)))
     return [row(suite, one.pop("metric"), one.pop("value"), **one) for one in found if "value" in one]
 
 

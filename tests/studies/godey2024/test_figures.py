@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from isoscope.charts.colours import INK
-from isoscope.core.model_groups import GROUPS, grouped, in_a_row
+from isoscope.core.model_groups import GROUPS, add_groups, add_places
 from isoscope.estimation.isotropic_quantiles import one_pair
 from isoscope.figures import figures
 from isoscope.report.charts import find_legend, split_panels
@@ -23,10 +23,10 @@ OF_GROUP = dict(zip(GROUPS, ("token_models", "character_models", "speech_models"
 def test_a_group_has_its_models_and_no_others(group, zoo, zoo_spec):
     rows = rows_of(zoo_spec(OF_GROUP[group]))
     own = rows[rows["kind"] == "hidden"]
-    members = set(grouped(zoo).query("group == @group")["model"])
+    members = set(add_groups(zoo).query("group == @group")["model"])
     assert set(own["curve"]) == members
     assert len(members) >= 2
-    assert figures[OF_GROUP[group]].draw(grouped(zoo).query("group != @group"), NO_SERIES) is None
+    assert figures[OF_GROUP[group]].draw(add_groups(zoo).query("group != @group"), NO_SERIES) is None
 
 
 def test_the_numbers_are_those_of_the_table(zoo, zoo_spec):
@@ -48,7 +48,7 @@ def test_stacks_follow_each_other_and_the_seam_is_marked(zoo, zoo_spec):
     assert seams["curve"].tolist() == ["whisper-base"] * 2
     assert sorted(seams["place"].dropna()) == [6.5]
     assert seams["depth"].dropna().item() == pytest.approx(6.5 / 13, abs=1e-4)
-    placed = in_a_row(zoo[zoo["model"].eq("byt5-small") & zoo["metric"].eq("mean_cosine") & zoo["policy"].eq("all")])
+    placed = add_places(zoo[zoo["model"].eq("byt5-small") & zoo["metric"].eq("mean_cosine") & zoo["policy"].eq("all")])
     assert placed.groupby("stack")["place"].agg(["min", "max"]).to_dict("index") == {
         "encoder": {"min": 0, "max": 12},
         "decoder": {"min": 13, "max": 17},

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from isoscope.core.table import SERIES_COLUMNS, tidy
+from isoscope.core.table import SERIES_COLUMNS, make_table
 from isoscope.runs.run import Run
 from isoscope.studies.isotropic_null.experiment import DIMENSIONS, closed_forms
 from tests.cli.calling import isoscope, process
@@ -21,7 +21,7 @@ def zoo(tmp_path_factory):
     path, table = tmp_path_factory.mktemp("baseline") / "zoo", made_zoo()
     for i, model in enumerate(("gpt2", "mit-b2", "whisper-base")):
         manifest = {"isoscope": "0", "created": f"{i:02}", "columns": {"model": model}, "spec": {}, "keep": "rows", "identity": {}}
-        Run(path).write(f"cell{i}", manifest, table[table["model"] == model].reset_index(drop=True), tidy([], SERIES_COLUMNS), None)
+        Run(path).write(f"cell{i}", manifest, table[table["model"] == model].reset_index(drop=True), make_table([], SERIES_COLUMNS), None)
     return path
 
 

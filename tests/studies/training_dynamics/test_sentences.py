@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from isoscope.core.errors import Failures
-from isoscope.core.model_groups import one_checkpoint
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.core.model_groups import select_one_checkpoint
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.metrics import registry
 from isoscope.report.line import all_lines
 from isoscope.report.page import render_page
@@ -59,7 +59,7 @@ def derived(**rows: list[dict[str, object]]) -> pd.DataFrame:
             made.append(
                 {"model": "m", "stack": "encoder", "kind": "attention", "policy": "all", "metric": metric, "spec": json.dumps(said)} | row
             )
-    return tidy(made, TABLE_COLUMNS)
+    return make_table(made, TABLE_COLUMNS)
 
 
 def test_checkpoints_are_counted_and_the_shown_one_is_named(both):
@@ -135,7 +135,7 @@ def test_stacks_are_told_apart():
 
 
 def test_no_suite_no_section():
-    assert trainings(tidy([], TABLE_COLUMNS), tidy([], SERIES_COLUMNS), Failures()) == []
+    assert trainings(make_table([], TABLE_COLUMNS), make_table([], SERIES_COLUMNS), Failures()) == []
 
 
 ORDER = ["motion", "clouds", "paths", "cosine", "dot", "entropy", "alignment", "onsets", "map", "geometry", "dimension"]
@@ -153,10 +153,10 @@ def test_each_suite_has_a_section_with_every_figure_in_reading_order(reader):
 
 
 def test_the_rest_of_the_page_shows_one_checkpoint_beside_step_0(both, reader):
-    names = [line.name for line in all_lines(*one_checkpoint(*both))]
+    names = [line.name for line in all_lines(*select_one_checkpoint(*both))]
     assert names == [SUITE, HOSTILE, f"untrained:{SUITE}", f"untrained:{HOSTILE}"]
     assert "Wherever the page shows a single checkpoint, it is step 128 of seed 0 and, as untrained:org/toy-encoder, step 0;" in reader.text
-    lines = all_lines(*one_checkpoint(*both))
+    lines = all_lines(*select_one_checkpoint(*both))
     assert "in layer 3: 0.620 trained, 0.0200 untrained" in summarise(lines[0], lines)["Training"]
     profile = next(chart for chart in charts_of(reader) if chart["title"] == "between_cosine")
     shown = pd.DataFrame(next(iter(profile["datasets"].values())))

@@ -17,7 +17,7 @@ from isoscope.core.model_groups import block_layers
 from isoscope.core.number import Number
 from isoscope.core.numerics import Floats
 from isoscope.core.site import Site
-from isoscope.core.table import SITE_COLUMNS, TABLE_COLUMNS, concat_tables, tidy
+from isoscope.core.table import SITE_COLUMNS, TABLE_COLUMNS, concat_tables, make_table
 from isoscope.core.user_input import MAX_SAMPLE, MAX_SEED, check_count
 from isoscope.estimation.cloud import PARTS, Cloud
 from isoscope.estimation.matrix_cloud import cloud_of, read_cloud
@@ -26,7 +26,7 @@ from isoscope.runs.results import Results
 from isoscope.statistics.sample import Sample
 from isoscope.statistics.site_statistics import SiteStatistics
 from isoscope.studies.definitions.conventions import CONVENTIONS, Convention, Reading, convention
-from isoscope.trust.safe_io import parsed_object
+from isoscope.trust.safe_io import parse_object
 
 WORDS = PAIRS = 1000
 """Of Ethayarajh's code: sentences with one word each, and pairs of these words."""
@@ -179,7 +179,7 @@ def conventions_rows(results: Results, names: list[str] | None = None) -> pd.Dat
 def _from_table(results: Results, one: Convention) -> pd.DataFrame:
     """The readings that are metrics."""
     renamed = {reading.metric: _metric(one, reading) for reading in one.readings if reading.metric}
-    table = results.table(list(renamed), "every") if renamed else tidy([], TABLE_COLUMNS)
+    table = results.table(list(renamed), "every") if renamed else make_table([], TABLE_COLUMNS)
     table = table[table["kind"].isin(["hidden", "final"]) & table["head"].isna() & table["layer"].notna() & (table["policy"] == one.policy)]
     table = _last_layers(table, final=one.final)
     return table.assign(metric=table["metric"].map(renamed), spec=[_spec(text, one) for text in table["spec"]])
@@ -195,7 +195,7 @@ def _last_layers(table: pd.DataFrame, *, final: bool) -> pd.DataFrame:
 
 
 def _spec(text: Any, one: Convention) -> str:
-    return json.dumps(parsed_object(text) | {"convention": one.name}, sort_keys=True, ensure_ascii=False)
+    return json.dumps(parse_object(text) | {"convention": one.name}, sort_keys=True, ensure_ascii=False)
 
 
 def _from_clouds(results: Results, one: Convention) -> pd.DataFrame:
@@ -225,7 +225,7 @@ def _from_clouds(results: Results, one: Convention) -> pd.DataFrame:
                 said = spec | {"policy": one.policy, "convention": one.name, "note": number.note}
                 text = json.dumps({name: value for name, value in said.items() if name != "activation_nulls"}, sort_keys=True)
                 rows.append(where | {"metric": _metric(one, reading), "spec": text} | number.as_dict())
-    return tidy(rows, TABLE_COLUMNS)
+    return make_table(rows, TABLE_COLUMNS)
 
 
 def _counts(site: Site, sites: list[Site], *, final: bool) -> bool:

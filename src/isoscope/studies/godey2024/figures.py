@@ -21,7 +21,7 @@ from isoscope.charts.policies import POLICY_IS_CHOSEN
 from isoscope.charts.records import json_records, round_columns, round_digits
 from isoscope.charts.tooltips import interval_expression, tooltips
 from isoscope.core.figure import Figure, figure
-from isoscope.core.model_groups import GROUPS, UNTRAINED, grouped, in_a_row
+from isoscope.core.model_groups import GROUPS, UNTRAINED, add_groups, add_places
 from isoscope.estimation.isotropic_quantiles import one_pair
 from isoscope.studies.godey2024.published import published_curves
 
@@ -74,14 +74,14 @@ convolutional_models = declare_group("convolutional_models", "convolution", 5, C
 
 def draw_group(table: pd.DataFrame, group: str, kinds: Mapping[str, str], levels: Mapping[Curve, float]) -> Any:
     """The mean cosine of a group's models by layer, and by relative depth for hidden states and maps; None without such a model."""
-    rows = grouped(add_curves(table))
+    rows = add_groups(add_curves(table))
     rows = rows[rows["group"].eq(group) & rows["metric"].isin(list(COSINES)) & rows["layer"].notna() & rows["head"].isna()]
     rows = rows[rows["kind"].isin([*kinds, "final"]) & rows["value"].notna()]
     metric = choose_cosine(rows, "curve")
     rows = rows[rows["metric"].eq(metric)]
     if not rows["kind"].isin(list(kinds)).any():
         return None
-    rows = in_a_row(rows).drop_duplicates(["curve", "stack", "kind", "layer", "policy"])
+    rows = add_places(rows).drop_duplicates(["curve", "stack", "kind", "layer", "policy"])
     models = model_curves(rows)
     rows = rows.assign(pair=[one_pair(max(int(d), 2)) for d in rows["d"]]).sort_values("place", kind="stable")
     rows = round_columns(rows, "value", "low", "high", "pair", "depth")

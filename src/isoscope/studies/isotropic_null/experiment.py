@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core.numerics import LEVEL, Floats
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.estimation.eigenvalues import isotropic_spectra
 from isoscope.estimation.intrinsic_dimension import mle
 from isoscope.estimation.isotropic_quantiles import head_threshold, one_pair
@@ -174,7 +174,7 @@ def isotropic_tables(dimensions: Iterable[int], n: int) -> tuple[pd.DataFrame, p
             columns | {"name": "cosine_density", "x": x, "y": y, "weight": d}
             for x, y in zip(c.tolist(), pair_density(c, d).tolist(), strict=True)
         ]
-    return tidy(rows, TABLE_COLUMNS), tidy(points, SERIES_COLUMNS)
+    return make_table(rows, TABLE_COLUMNS), make_table(points, SERIES_COLUMNS)
 
 
 def _draw_pairs(rng: np.random.Generator, d: int, count: int) -> Iterator[tuple[Floats, Floats]]:

@@ -16,7 +16,7 @@ from isoscope.charts.policies import POLICY_IS_CHOSEN
 from isoscope.charts.records import json_records, round_columns
 from isoscope.charts.tooltips import tooltips
 from isoscope.core.figure import figure
-from isoscope.core.model_groups import GROUPS, grouped
+from isoscope.core.model_groups import GROUPS, add_groups
 from isoscope.estimation.isotropic_quantiles import one_pair
 
 TOPIC = "Drift and chance"
@@ -77,7 +77,7 @@ def _pick_dimensions(dimensions: list[int]) -> list[int]:
 def isotropic_level(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     """Figure 18: mean cosine over dimension; the percentile of one pair is a curve, each model a point."""
     closed_form = table["kind"].eq("isotropic").fillna(False).astype(bool)
-    rows = grouped(add_curves(table[~closed_form]))
+    rows = add_groups(add_curves(table[~closed_form]))
     rows = rows[rows["metric"].isin(list(COSINES)) & rows["kind"].eq("hidden") & rows["head"].isna()]
     rows = rows[rows["value"].notna() & rows["d"].ge(2).fillna(False).astype(bool)]
     metric = choose_cosine(rows, "curve")

@@ -13,7 +13,7 @@ import pandas as pd
 from isoscope.claims import papers
 from isoscope.claims.paper import CHOICES, Experiment, Paper, PaperFigure
 from isoscope.core.errors import IsoscopeError, nearest
-from isoscope.core.model_groups import one_checkpoint
+from isoscope.core.model_groups import select_one_checkpoint
 from isoscope.core.progress import Progress
 from isoscope.core.study import studies
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables
@@ -291,7 +291,7 @@ def try_figures(reproduction: Reproduction) -> list[FigureOutcome]:
     from isoscope.figures import figures
 
     whole = reproduction.tables
-    now = one_checkpoint(*whole)
+    now = select_one_checkpoint(*whole)
     outcomes = []
     for figure in reproduction.figures:
         drawn = any(figures[name].draw(*(whole if figures[name].over_steps else now)) is not None for name in figure.draws)

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.core.errors import IsoscopeError, nearest
-from isoscope.core.table import TABLE_COLUMNS, tidy
+from isoscope.core.table import TABLE_COLUMNS, make_table
 from isoscope.measuring.options import Options
 from isoscope.runs.cell import Cell
 from isoscope.runs.manifest import key_of
@@ -117,7 +117,7 @@ def tables_of(suite: MeasuredSuite, rows: pd.DataFrame, seen: Gathered, *, centr
     tracks = Tracks(rows)
     made = [*onsets(suite, tracks, chance_levels(suite, rows)), *changes(suite, tracks), *directions(suite, rows)]
     made += [*alignments(suite, seen), *dimensions(suite, seen)]
-    table = tidy([row(suite, **one) for one in made], TABLE_COLUMNS)
+    table = make_table([row(suite, **one) for one in made], TABLE_COLUMNS)
     parts = [*mean_series(suite, seen, centred=centred), *cloud_series(suite, seen, centred=centred), *dimension_series(suite, seen)]
     return table, as_series(suite, parts)
 

@@ -7,7 +7,7 @@ import pandas as pd
 from isoscope.charts.policies import list_policies
 from isoscope.charts.selection import pick_evenly
 from isoscope.core.errors import Failures
-from isoscope.core.model_groups import UNTRAINED, checkpoints, first_seed, one_checkpoint, suites
+from isoscope.core.model_groups import UNTRAINED, list_checkpoints, list_suites, select_first_seed, select_one_checkpoint
 from isoscope.core.study import Section
 from isoscope.core.wording import format_number, format_numbered, format_p_value, format_runs, format_share
 from isoscope.metrics import registry
@@ -15,7 +15,7 @@ from isoscope.report.charts import draw_all
 from isoscope.report.line import greatest, interval_of, least
 from isoscope.studies.training_dynamics.figures.training_projections import CLOUD_STEPS, shown_heads
 from isoscope.studies.training_dynamics.step_charts import read_verdict
-from isoscope.trust.safe_io import parsed_object
+from isoscope.trust.safe_io import parse_object
 
 EMBEDDED = {
     "hidden": ("mean_cosine", "between_cosine", "drift_ratio", "drift_norm", "top_share", "effective_rank", "two_nn"),
@@ -63,7 +63,7 @@ MEANINGS: dict[str, str] = {
 def trainings(table: pd.DataFrame, series: pd.DataFrame, failures: Failures) -> list[Section]:
     """Every suite of the tables, with the figures that it can fill."""
     sections = []
-    for name in suites(table):
+    for name in list_suites(table):
         rows, points = table[table["model"].eq(name)], series[series["model"].eq(name)]
         drawings = draw_all(rows, points, failures, over_steps=True)
         sections.append(Section(name, *describe_checkpoints(rows), summarise_training(rows), drawings))
@@ -72,10 +72,10 @@ def trainings(table: pd.DataFrame, series: pd.DataFrame, failures: Failures) -> 
 
 def describe_checkpoints(rows: pd.DataFrame) -> tuple[str, str]:
     """The checkpoints of a suite in a sentence, and the one that stands for all when a single one is shown."""
-    known = checkpoints(rows)
+    known = list_checkpoints(rows)
     seeds = sorted(int(seed) for seed in known["seed"].dropna().unique())
     # Seeds may end at different steps; the first seed is the one that the page shows.
-    main = first_seed(known)
+    main = select_first_seed(known)
     first, last = int(main["step"].min()), int(main["step"].max())
     of_seeds = f" of {len(seeds)} seeds ({format_runs(seeds)})" if len(seeds) > 1 else ""
     of_seed = f" of seed {int(main['seed'].iloc[0])}" if len(seeds) > 1 else ""
@@ -199,16 +199,16 @@ def rows_on_page(table: pd.DataFrame, series: pd.DataFrame) -> tuple[pd.DataFram
     A training of thirty checkpoints with all metrics would outweigh the rest of the page, so that only its shown checkpoint is complete.
     From the others the page holds the metrics that are drawn over steps, under the first token policy; derived numbers are all there.
     """
-    if not suites(table):
+    if not list_suites(table):
         return table, series
-    shown_rows, shown_points = (frame.index for frame in one_checkpoint(table, series))
+    shown_rows, shown_points = (frame.index for frame in select_one_checkpoint(table, series))
     drawn = pd.Series(False, index=table.index)
     for kind, metrics in EMBEDDED.items():
         drawn |= table["kind"].eq(kind) & table["metric"].isin(list(metrics)) & table["layer"].notna()
     drawn &= table["policy"].eq(list_policies(table)[0])
     measured = registry.names()
     embedded = table.index.isin(shown_rows) | drawn | ~table["metric"].isin(measured)
-    derived = first_seed(series[~series["name"].isin(measured)])
+    derived = select_first_seed(series[~series["name"].isin(measured)])
     # Clouds are the bulk of derived points, and figures draw them at a few steps only.
     clouds = derived[derived["name"].str.startswith("cloud_in")]
     drawn_steps = clouds.groupby("model")["step"].transform(lambda steps: steps.isin(pick_evenly(steps, CLOUD_STEPS)))
@@ -233,7 +233,7 @@ def derived_meaning(name: str) -> str | None:
 
 def note_of(spec: object) -> str:
     """The note of a row."""
-    return str(parsed_object(spec).get("note", ""))
+    return str(parse_object(spec).get("note", ""))
 
 
 def _by_verdict(rows: pd.DataFrame) -> str:

@@ -16,13 +16,13 @@ from isoscope.charts.panels import layer_charts
 from isoscope.charts.policies import policy_filter
 from isoscope.charts.records import json_records, round_columns
 from isoscope.charts.tooltips import tooltips
-from isoscope.core.model_groups import first_seed, suites
-from isoscope.trust.safe_io import parsed_object
+from isoscope.core.model_groups import list_suites, select_first_seed
+from isoscope.trust.safe_io import parse_object
 
 
 def select_checkpoints(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows of checkpoints of suites, with the column `line` of `label_suites`."""
-    return label_suites(rows[rows["model"].isin(suites(rows)) & rows["step"].notna()])
+    return label_suites(rows[rows["model"].isin(list_suites(rows)) & rows["step"].notna()])
 
 
 def label_suites(rows: pd.DataFrame) -> pd.DataFrame:
@@ -41,7 +41,7 @@ def read_verdict(spec: object) -> str:
     >>> read_verdict('{"verdict": "holds"}'), read_verdict(None)
     ('holds', 'undecided')
     """
-    return str(parsed_object(spec).get("verdict", "undecided"))
+    return str(parse_object(spec).get("verdict", "undecided"))
 
 
 def add_seed_look(rows: pd.DataFrame, other: str = "thin") -> pd.DataFrame:
@@ -49,7 +49,7 @@ def add_seed_look(rows: pd.DataFrame, other: str = "thin") -> pd.DataFrame:
 
     A line through the first and the last step alone would claim something about the steps between them.
     """
-    first = rows.index.isin(first_seed(rows).index)
+    first = rows.index.isin(select_first_seed(rows).index)
     steps = rows.groupby([rows["model"], rows["seed"].fillna(-1)])["step"].transform("nunique")
     few = steps * 2 < steps.groupby(rows["model"]).transform("max")
     return rows.assign(look=np.where(first, "strong", np.where(few, "points", other)))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pandas as pd
 
-from isoscope.core.table import SERIES_COLUMNS, tidy
+from isoscope.core.table import SERIES_COLUMNS, make_table
 from isoscope.studies.training_dynamics.common_basis import Basis, HeadSums, common_basis
 from isoscope.studies.training_dynamics.suite_measures import BASES, NAN, Gathered, MeasuredSuite, Place, Points
 
@@ -65,7 +65,7 @@ def as_series(suite: MeasuredSuite, parts: Iterable[Points]) -> pd.DataFrame:
     """All series as one table: made column by column, as there are many parts of few rows each."""
     full = [suite.columns | {"policy": suite.policy} | part for part in parts if len(part["y"])]
     if not full:
-        return tidy([], SERIES_COLUMNS)
+        return make_table([], SERIES_COLUMNS)
     columns = {name: np.concatenate([_column(part, name, kind) for part in full]) for name, kind in SERIES_COLUMNS.items()}
     return pd.DataFrame(columns).astype(SERIES_COLUMNS)
 

@@ -19,7 +19,7 @@ import torch
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.memory import check_room
 from isoscope.core.numerics import margin
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, tidy
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.core.user_input import MAX_BLOCKS, MAX_SEED, check_count
 from isoscope.runs.manifest import key_of
 from isoscope.runs.run import Run
@@ -160,10 +160,10 @@ def run_experiment(run: Run, choice: NetworkChoice, trial: Trial, step: Callable
     columns = {"model": table_name(choice, trial), "revision": key[:12], "family": KIND, "stack": KIND, "kind": KIND, "policy": "all"}
     subject = choice.make_subject(trial.sizes)
     points, n = _measure_curves(choice, subject, trial, columns, step)
-    series = tidy(points, SERIES_COLUMNS)
+    series = make_table(points, SERIES_COLUMNS)
     s = trial.sizes
     spec = {"data": f"{s.batch} sequences of {s.length} embeddings", "draws": trial.draws, "cell": key, **choice.identity(), **asdict(s)}
-    rows = tidy(_table_rows(series, columns, spec, n, subject.width), TABLE_COLUMNS)
+    rows = make_table(_table_rows(series, columns, spec, n, subject.width), TABLE_COLUMNS)
     spec["seconds"] = round(time.monotonic() - started, 1)
     run.write_cell(identity, columns, spec, rows, series)
     return True

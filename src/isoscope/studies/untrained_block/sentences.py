@@ -5,7 +5,7 @@ from __future__ import annotations
 from isoscope.core.wording import format_number
 from isoscope.report.line import Line, interval_of
 from isoscope.studies.untrained_block.curves import TRAINED
-from isoscope.trust.safe_io import parsed_object
+from isoscope.trust.safe_io import parse_object
 
 READINGS = {"norm_fixed_point": "by the mean of norms", "drift_fixed_point": "by the norm of the mean"}
 
@@ -17,7 +17,7 @@ def fixed_points(line: Line) -> str | None:
         for row in line.table[line.table["metric"].eq(metric)].to_dict("records"):
             depth = f"after {row['layer']} blocks, " if row["layer"] != 1 else ""
             value = format_number(row["value"], missing="")
-            note = parsed_object(row["spec"]).get("note", "")
+            note = parse_object(row["spec"]).get("note", "")
             parts.append(f"{depth}{reading}{f' N* = {value},' if value else ''} {note}")
     return f"Output and input are equally long: {'; '.join(parts)}." if parts else None
 

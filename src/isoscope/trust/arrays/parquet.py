@@ -10,7 +10,7 @@ import numpy as np
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.trust.arrays.array_file import ArrayFile, Block, block_dtype, choose_array
-from isoscope.trust.parquet_layout import chunks, open_parquet_file
+from isoscope.trust.parquet_layout import open_parquet_file, read_chunks
 
 MAX_WIDTH = 1 << 24
 """Values of a row, on average over a row group."""
@@ -117,7 +117,7 @@ def is_list_of_numbers(kind: Any) -> bool:
 
 def check_width(path: Path, name: str) -> None:
     """Refuse rows that are longer than those of any matrix, before one is decoded: a few bytes of Parquet can repeat a value endlessly."""
-    if any(chunk.column == name and chunk.values > MAX_WIDTH * max(chunk.rows, 1) for chunk in chunks(path)):
+    if any(chunk.column == name and chunk.values > MAX_WIDTH * max(chunk.rows, 1) for chunk in read_chunks(path)):
         raise IsoscopeError(f"{path}: rows of {name!r} have more than {MAX_WIDTH:,} values and are refused; no matrix is so wide.")
 
 

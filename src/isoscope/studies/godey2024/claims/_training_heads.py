@@ -8,7 +8,7 @@ import pandas as pd
 
 from isoscope.claims.evidence import RowsByName, rows_by_stack
 from isoscope.claims.suite_evidence import checkpoint_rows
-from isoscope.core.model_groups import suites
+from isoscope.core.model_groups import list_suites
 from isoscope.studies.training_dynamics.onset import Track, onset
 
 HEAD = ["seed", "layer", "head"]
@@ -18,7 +18,7 @@ def first_and_last(table: pd.DataFrame, metric: str, *, kind: str, absolute: boo
     """By suite, one row per seed, layer and head with the values at the `first` and the `last` step; `absolute` drops their signs."""
     rows = checkpoint_rows(table, metric, kind)
     by_suite: RowsByName = {}
-    for name, own in rows_by_stack(rows[rows["model"].isin(suites(rows))]).items():
+    for name, own in rows_by_stack(rows[rows["model"].isin(list_suites(rows))]).items():
         values = own.assign(value=own["value"].abs() if absolute else own["value"], seed=own["seed"].fillna(-1))
         wide = values.pivot_table(index=HEAD, columns="step", values="value", dropna=False)
         ends = wide[[wide.columns.min(), wide.columns.max()]].set_axis(["first", "last"], axis=1).dropna().reset_index()

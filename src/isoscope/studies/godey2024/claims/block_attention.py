@@ -17,7 +17,7 @@ from isoscope.studies.godey2024.claims._block_evidence import (
     growth,
     is_published_block,
 )
-from isoscope.trust.safe_io import parsed_object
+from isoscope.trust.safe_io import parse_object
 
 BERT_HEAD = 64
 """The dimensions of a head of BERT-base."""
@@ -113,7 +113,7 @@ def queries_and_keys_are_anisotropic_without_bias(table: pd.DataFrame, series: p
 
 def head_dimension(spec: object) -> int:
     """The dimensions of a head, from the experiment's settings; BERT's where these lack them."""
-    match parsed_object(spec):
+    match parse_object(spec):
         case {"d": int(d), "heads": int(heads)} if 0 < heads <= d:
             return d // heads
     return BERT_HEAD

@@ -17,7 +17,7 @@ from isoscope.claims.evidence import format_estimate, format_number
 from isoscope.claims.suite_evidence import final_rows
 from isoscope.claims.verdicts import pluralise
 from isoscope.estimation.inference import student
-from isoscope.trust.safe_io import parsed_object
+from isoscope.trust.safe_io import parse_object
 
 TWIN_NAME = r"twin|causal[-_]masked"
 """The pattern in the name of a causal network that was trained on hidden symbols, for rows whose `spec` lacks the objective."""
@@ -34,7 +34,7 @@ def training_role(rows: pd.DataFrame) -> tuple[bool, str]:
     """Whether a trained network has a causal mask, and what it predicts: `next` or `masked`."""
     causal = bool(rows["stack"].eq("decoder").all())
     by_name = "masked" if not causal or re.search(TWIN_NAME, str(rows["model"].iloc[0]).lower()) else "next"
-    return causal, str(parsed_object(rows["spec"].iloc[0]).get("objective") or by_name)
+    return causal, str(parse_object(rows["spec"].iloc[0]).get("objective") or by_name)
 
 
 def decide_by_twins(metric: str, *, measure: str, blocks: bool = False) -> Decide:

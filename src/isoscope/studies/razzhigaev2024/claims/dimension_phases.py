@@ -9,7 +9,7 @@ from isoscope.claims.evidence import format_number
 from isoscope.claims.suite_evidence import suite_rows
 from isoscope.claims.verdicts import decide_findings, pluralise
 from isoscope.estimation.inference import clopper_pearson
-from isoscope.trust.safe_io import parsed_object
+from isoscope.trust.safe_io import parse_object
 
 section = Section("razzhigaev2024", 13, "three trainings of five seeds with their dynamics: `isoscope sweep SUITE --out RUN`")
 
@@ -36,6 +36,6 @@ def dimension_rises_then_falls(table: pd.DataFrame, series: pd.DataFrame) -> Ver
         )
         few = "" if n >= 5 else ", at least five are needed"
         note = f"in {wins} of {pluralise(n, 'seed')}{few}; on average over seeds {gaussian or 'not known'}"
-        outcome = outcomes.get(parsed_object(row["spec"]).get("verdict"), "undecided")
+        outcome = outcomes.get(parse_object(row["spec"]).get("verdict"), "undecided")
         findings.append(Finding(name, outcome, share, *clopper_pearson(wins, n), 0.5, note))
     return decide_findings(findings, measure="intrinsic dimension rises and then falls by a tenth of its peak")

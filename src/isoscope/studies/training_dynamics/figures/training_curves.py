@@ -14,7 +14,7 @@ from isoscope.charts.legends import Curve, curve_encodings
 from isoscope.charts.panels import arrange_panels
 from isoscope.charts.selection import pick_evenly, select_layers
 from isoscope.core.figure import figure
-from isoscope.core.model_groups import first_seed
+from isoscope.core.model_groups import select_first_seed
 from isoscope.estimation.isotropic_quantiles import head_threshold
 from isoscope.studies.training_dynamics.step_charts import (
     add_seed_look,
@@ -192,7 +192,7 @@ def draw_heads(
     `chance` maps rows of heads, and the |cosine| that chance stays within, to the level of each row.
     """
     rows = table[table["kind"].eq("attention") & table["head"].notna() & table["metric"].eq(metric) & table["value"].notna()]
-    rows = first_seed(select_checkpoints(rows))
+    rows = select_first_seed(select_checkpoints(rows))
     panels = []
     for line, suite in rows.groupby("line", sort=False):
         level = head_threshold(int(suite["d"].min()), len(suite[["layer", "head"]].drop_duplicates()))

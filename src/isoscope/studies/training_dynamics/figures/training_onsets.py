@@ -16,7 +16,7 @@ from isoscope.charts.records import json_records, round_columns
 from isoscope.charts.selection import select_layers
 from isoscope.charts.tooltips import interval_expression, tooltips
 from isoscope.core.figure import figure
-from isoscope.core.model_groups import first_seed
+from isoscope.core.model_groups import select_first_seed
 from isoscope.studies.training_dynamics.step_charts import label_suites, select_checkpoints, suite_title
 
 MAPS = {
@@ -95,7 +95,7 @@ def training_map(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     """One panel per metric, one tile per layer and step."""
     rows = select_layers(table)
     rows = rows[rows["kind"].eq("hidden") & rows["metric"].isin(list(MAPS)) & rows["value"].notna()]
-    rows = first_seed(select_checkpoints(rows))
+    rows = select_first_seed(select_checkpoints(rows))
     panels = [
         _map_panel(part, title, scheme)
         for line in rows["line"].drop_duplicates()

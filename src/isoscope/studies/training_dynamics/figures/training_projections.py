@@ -19,7 +19,7 @@ from isoscope.charts.records import json_records, round_columns, round_digits
 from isoscope.charts.selection import pick_evenly
 from isoscope.charts.tooltips import tooltips
 from isoscope.core.figure import Figure, figure
-from isoscope.core.model_groups import first_seed
+from isoscope.core.model_groups import select_first_seed
 from isoscope.studies.training_dynamics.step_charts import select_checkpoints
 
 KINDS = {"query": Curve("queries", BLUE), "key": Curve("keys", ORANGE)}
@@ -78,7 +78,7 @@ def _cosine_words(row: dict[Hashable, Any], table: pd.DataFrame) -> str:
 def project_heads(table: pd.DataFrame, series: pd.DataFrame, name: str) -> list[tuple[ShownHead, pd.DataFrame]]:
     """The shown heads with their points of this series, in the first seed."""
     rows = series[series["name"].eq(name) & series["kind"].isin(list(KINDS)) & series["x"].notna() & series["y"].notna()]
-    rows = first_seed(select_checkpoints(rows))
+    rows = select_first_seed(select_checkpoints(rows))
     rows = round_columns(rows.assign(curve=rows["kind"].map({kind: curve.name for kind, curve in KINDS.items()})), "x", "y")
     return [(head, points) for head in shown_heads(table) if len(points := head.select(rows))]
 
