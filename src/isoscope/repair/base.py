@@ -1,11 +1,17 @@
-"""The base class of all repairs: fitting to a layer of a run, applying x ↦ f(x − x̄) block by block, saving and loading."""
+"""The base class of all repairs: fitting to a layer of a run, applying x ↦ f(x − x̄) block by block, saving and loading.
+
+A saved repair is one safetensors file with its arrays, and its class and parameters as metadata.
+"""
 
 from __future__ import annotations
 
 import inspect
+import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -13,16 +19,43 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from isoscope import __version__
+from isoscope.core.errors import IsoscopeError
 from isoscope.core.numerics import Floats
 from isoscope.core.site import Site
+from isoscope.core.temporary import temporary_path
 from isoscope.estimation.cloud import Cloud
-from isoscope.repair.errors import RepairError
-from isoscope.repair.files import SavedRepair, damaged_file, read_repair, write_repair
+from isoscope.runs.tensors import TensorFile, write_tensors
 from isoscope.statistics.matrix_statistics import READ_ROWS
 from isoscope.statistics.site_statistics import SiteStatistics
+from isoscope.trust.safe_io import open_regular, parse_json
 
+FORMAT = "isoscope.repair/1"
+"""The format of files, which their metadata name."""
 DTYPES = (np.float64, np.float32, np.float16)
 SINGLE, DOUBLE = float(np.finfo(np.float32).eps), float(np.finfo(np.float64).eps)
+
+
+class RepairError(IsoscopeError, ValueError):
+    """An error the user can fix. It is a ValueError too, which scikit-learn's pipelines and searches expect."""
+
+
+def parameter_error(name: str, expected: str, got: object) -> RepairError:
+    """The error for a parameter with a wrong value, worded as scikit-learn words its own.
+
+    >>> str(parameter_error("k", "an int of at least 0", -1))
+    "The 'k' parameter must be an int of at least 0. Got -1 instead."
+    """
+    return RepairError(f"The {name!r} parameter must be {expected}. Got {got!r} instead.")
+
+
+def is_int(value: object, least: int, most: float = math.inf) -> bool:
+    """Whether a parameter is an integer within these limits.
+
+    >>> is_int(np.int64(3), 1), is_int(0, 1), is_int(True, 0), is_int(3.0, 0)
+    (True, False, False, False)
+    """
+    return isinstance(value, Integral) and not isinstance(value, bool) and least <= int(value) <= most
 
 
 @dataclass(frozen=True)
@@ -110,44 +143,67 @@ class Repair(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):  # typ
     def save(self, path: str | Path) -> None:
         """Write the fitted transformer to a safetensors file; `load` reads it back."""
         check_is_fitted(self)
-        arrays = {name: np.array(getattr(self, name), order="C") for name in (array.split()[0] for array in self._arrays)}
-        feature_names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
-        parameters = self.get_params(deep=False)
-        saved = SavedRepair(type(self).__name__, parameters, self.n_samples_seen_, self.n_features_in_, feature_names, arrays)
-        write_repair(Path(path), saved)
+        metadata = {
+            "format": FORMAT,
+            "class": type(self).__name__,
+            "parameters": json.dumps(self.get_params(deep=False), default=np.generic.item),
+            "isoscope": __version__,
+            "n": str(self.n_samples_seen_),
+            "d": str(self.n_features_in_),
+        }
+        if hasattr(self, "feature_names_in_"):
+            metadata["feature_names"] = json.dumps(list(self.feature_names_in_))
+        arrays = {name: np.asarray(getattr(self, name)) for name in (array.split()[0] for array in self._arrays)}
+        path = Path(path)
+        temporary = temporary_path(path)
+        try:
+            write_tensors(arrays.items, temporary, metadata)
+            temporary.replace(path)  # a reader finds the whole file or none
+        except OSError as error:
+            raise RepairError(f"Cannot write {path}: {error}.") from error
+        finally:
+            temporary.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read the fitted transformer that `save` wrote; `isoscope.repair.load` reads any of them."""
-        saved = read_repair(Path(path))
-        classes: dict[str, type[Self]] = {kind.__name__: kind for kind in _with_subclasses(cls) if not inspect.isabstract(kind)}
-        if saved.class_name not in classes:
-            raise RepairError(f"{path} holds {saved.class_name}, not {cls.__name__}; isoscope.repair.load reads any repair.")
+        metadata, arrays = _read_file(Path(path))
+        classes: dict[str | None, type[Self]] = {kind.__name__: kind for kind in _with_subclasses(cls) if not inspect.isabstract(kind)}
+        name = metadata.get("class")
+        if name not in classes:
+            raise RepairError(f"{path} holds {name}, not {cls.__name__}; isoscope.repair.load reads any repair.")
         try:
-            return classes[saved.class_name]._from_saved(saved)
-        except RepairError as error:
-            raise damaged_file(Path(path), error) from error
+            return classes[name]._from_file(metadata, arrays)
+        except ValueError as error:  # a RepairError is one too
+            raise RepairError(f"{path} is damaged ({str(error).rstrip('.')}); fit and save it again.") from error
 
     @classmethod
-    def _from_saved(cls, saved: SavedRepair) -> Self:
-        """The transformer that a file describes, or a RepairError if its parts contradict each other."""
-        if set(saved.parameters) - set(cls._get_param_names()):
-            raise RepairError(f"its parameters are {saved.parameters!r:.60}")
-        repair = cls(**saved.parameters)
-        repair._check_parameters(saved.d)
-        repair.n_samples_seen_, repair.n_features_in_ = saved.n, saved.d
+    def _from_file(cls, metadata: dict[str, str], arrays: dict[str, np.ndarray]) -> Self:
+        """The transformer that a file describes; a ValueError if its parts are missing or contradict each other."""
+        # A file may come from anywhere, and whatever is wrong with it must be found here, not in the first `transform`.
+        if absent := [name for name in ("parameters", "n", "d") if name not in metadata]:
+            raise ValueError(f"it lacks {absent[0]}")
+        parameters, n, d = parse_json(metadata["parameters"]), int(metadata["n"]), int(metadata["d"])
+        if not isinstance(parameters, dict) or set(parameters) - set(cls._get_param_names()):
+            raise ValueError(f"its parameters are {parameters!r:.60}")
+        names = parse_json(metadata["feature_names"]) if "feature_names" in metadata else None
+        if names is not None and not (isinstance(names, list) and len(names) == d and all(isinstance(name, str) for name in names)):
+            raise ValueError(f"its feature names are not {d} strings")
+        repair = cls(**parameters)
+        repair._check_parameters(d)
+        repair.n_samples_seen_, repair.n_features_in_ = n, d
         # The first array with an axis of a name sets its length; the others must agree.
-        lengths = {"d": saved.d}
+        lengths = {"d": d}
         for name, *axes in (array.split() for array in cls._arrays):
-            array = saved.arrays.get(name)
+            array = arrays.get(name)
             if array is None or array.dtype.kind != "f" or array.ndim != len(axes):
-                raise RepairError(f"it has no {name}, or not as {len(axes)}-dimensional floats")
+                raise ValueError(f"it has no {name}, or not as {len(axes)}-dimensional floats")
             for axis, length in zip(axes, array.shape, strict=True):
                 if lengths.setdefault(axis, length) != length or (length < 1 and axis != "directions"):
-                    raise RepairError(f"its {name} has the shape {array.shape}, which does not fit its other arrays")
+                    raise ValueError(f"its {name} has the shape {array.shape}, which does not fit its other arrays")
             setattr(repair, name, array)
-        if saved.feature_names is not None:
-            repair.feature_names_in_ = np.array(saved.feature_names, dtype=object)
+        if names is not None:
+            repair.feature_names_in_ = np.array(names, dtype=object)
         return repair
 
     def _check_matrix(self, X: Any) -> np.ndarray:
@@ -177,6 +233,22 @@ class Repair(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):  # typ
 
 def _with_subclasses(cls: type[Any]) -> list[type[Any]]:
     return [cls, *(kind for subclass in cls.__subclasses__() for kind in _with_subclasses(subclass))]
+
+
+def _read_file(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    """The metadata and the arrays of a file that `save` wrote."""
+    try:
+        with open_regular(path.resolve()) as raw:
+            file = TensorFile(raw)
+            arrays = {name: file.read(name) for name in file.names}
+    except FileNotFoundError:
+        raise RepairError(f"There is no file {path}.") from None
+    except (OSError, ValueError, OverflowError, MemoryError) as error:  # the last two: shapes too large for NumPy
+        raise RepairError(f"{path} is not a repair that isoscope saved ({error}).") from None
+    metadata = {name: str(text) for name, text in file.metadata.items()}
+    if metadata.get("format") != FORMAT:
+        raise RepairError(f"{path} is not a repair that isoscope saved: its metadata do not say {FORMAT}.")
+    return metadata, arrays
 
 
 def cloud_of_layer(sites: Mapping[Site, SiteStatistics], *, layer: int | None, stack: str | None, kind: str, policy: str) -> Cloud:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any, Self, final
 
 import numpy as np
@@ -11,8 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from isoscope.core.numerics import Floats
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.clusters import COUNTS, SMALLEST, cluster, kmeans, squared_distances
-from isoscope.repair.base import DTYPES, Precision, Repair, read_blocks
-from isoscope.repair.errors import parameter_error
+from isoscope.repair.base import DTYPES, Precision, Repair, is_int, parameter_error, read_blocks
 from isoscope.repair.linear import fix_signs
 
 
@@ -50,11 +48,11 @@ class CentreClusters(Repair):
         self.seed = seed
 
     def _check_parameters(self, d: int) -> None:
-        if self.k is not None and not _is_int(self.k, 1):
+        if self.k is not None and not is_int(self.k, 1):
             raise parameter_error("k", "None or an int of at least 1", self.k)
-        if not _is_int(self.directions, 0) or self.directions >= d:
+        if not is_int(self.directions, 0, d - 1):
             raise parameter_error("directions", f"an int of at least 0 and below the number of dimensions, {d}", self.directions)
-        if not _is_int(self.seed, 0):
+        if not is_int(self.seed, 0):
             raise parameter_error("seed", "an int of at least 0", self.seed)
 
     @property
@@ -111,10 +109,6 @@ class CentreClusters(Repair):
         check_is_fitted(self)
         X = validate_data(self, X, dtype=DTYPES, reset=False)
         return self._nearest_centre(X.astype(np.float64) - self.mean_)
-
-
-def _is_int(value: object, least: int) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
 
 
 def _principal_directions(z: Floats, count: int) -> Floats:

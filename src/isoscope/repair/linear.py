@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Self, final
 
 import numpy as np
@@ -15,8 +15,7 @@ from isoscope.core.errors import IsoscopeWarning
 from isoscope.core.numerics import Floats
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.eigenvalues import Spectrum
-from isoscope.repair.base import DOUBLE, DTYPES, SINGLE, Precision, Repair, map_blocks, read_blocks
-from isoscope.repair.errors import RepairError, parameter_error
+from isoscope.repair.base import DOUBLE, DTYPES, SINGLE, Precision, Repair, RepairError, is_int, map_blocks, parameter_error, read_blocks
 from isoscope.statistics.moments import Moments
 
 
@@ -146,7 +145,7 @@ class AllButTheTop(LinearRepair):
         self.k = k
 
     def _check_parameters(self, d: int) -> None:
-        if self.k is not None and (not isinstance(self.k, Integral) or isinstance(self.k, bool) or not 0 <= self.k < d):
+        if self.k is not None and not is_int(self.k, 0, d - 1):
             raise parameter_error("k", f"None or an int of at least 0 and below the number of dimensions, {d}", self.k)
 
     def _learn(self, moments: Moments, precision: Precision) -> None:
@@ -200,9 +199,8 @@ class Whiten(InvertibleRepair):
     def _check_parameters(self, d: int) -> None:
         if self.kind not in ("pca", "zca"):
             raise parameter_error("kind", "'pca' or 'zca'", self.kind)
-        count = self.n_components
-        if count is not None and (not isinstance(count, Integral) or isinstance(count, bool) or not 1 <= count <= d):
-            raise parameter_error("n_components", f"None or an int from 1 to the number of dimensions, {d}", count)
+        if self.n_components is not None and not is_int(self.n_components, 1, d):
+            raise parameter_error("n_components", f"None or an int from 1 to the number of dimensions, {d}", self.n_components)
         if not isinstance(self.ridge, Real) or isinstance(self.ridge, bool) or not 0 <= self.ridge < np.inf:
             raise parameter_error("ridge", "a finite float of at least 0", self.ridge)
 
