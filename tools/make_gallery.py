@@ -96,7 +96,7 @@ def command_of(name: str) -> str:
 def page() -> str:
     """docs/gallery.md, from the registry of figures and the papers."""
     from isoscope.figures import figures
-    from isoscope.report.paper_sections import figure_citations
+    from isoscope.report.paper_verdicts import figure_citations
 
     known = figure_citations()
     own = [figure for figure in figures if figure.function.__module__.startswith("isoscope.figures.")]

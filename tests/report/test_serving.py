@@ -20,8 +20,8 @@ import pytest
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.report.serving import HEADERS, PAUSE, TRIES, Follower
-from isoscope.runs.manifest import MANIFEST, ROWS, manifest_of
 from isoscope.runs.run import Run
+from isoscope.runs.stored_cell import MANIFEST, ROWS, manifest_of
 from tests.figures.made_table import SIX, THIRTY, made_table
 from tests.patience import HANG_LIMIT
 from tests.report.opened import opened

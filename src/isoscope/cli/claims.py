@@ -10,7 +10,7 @@ from isoscope.console.arguments import Json, OnRequest, RunFolders
 from isoscope.console.output import new_table, print_json, print_table, print_text
 
 if TYPE_CHECKING:
-    from isoscope.report.claims import VerdictRow
+    from isoscope.report.paper_verdicts import VerdictRow
 
 STYLES = {"error": "bold red", "fails": "red", "undecided": "", "holds": "green"}
 NOTE = (
@@ -41,7 +41,7 @@ def run(
     from isoscope.claims import claims
     from isoscope.cli.report import read_runs
     from isoscope.core.errors import Failures
-    from isoscope.report.claims import verdict_rows
+    from isoscope.report.paper_verdicts import verdict_rows
 
     claims(paper)  # refuses an unknown paper before anything is read
     table, series, _ = read_runs(runs, metric or [])

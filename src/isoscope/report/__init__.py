@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isoscope.report.files import write_figures
+from isoscope.report.figure_files import write_figures
 from isoscope.report.page import write_report
 
 __all__ = ["write_figures", "write_report"]

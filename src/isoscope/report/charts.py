@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import accumulate, groupby
 from typing import Any
 
 import pandas as pd
@@ -59,37 +60,32 @@ ABOUT_ALL_PANELS = ("$schema", "config", "params", "datasets", "usermeta")
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure with its panels, each a Vega-Lite specification of its own."""
+    """A figure with its panels, each a Vega-Lite specification of its own, and its place on the page."""
 
     figure: Figure
     panels: list[dict[str, Any]]
-    legend: list[tuple[str, str, str]]
+    legend: list[tuple[str, str, str]] = field(default_factory=list)
     """The figure's own curves: name, tone and dash; empty if the page's legend of models is enough."""
-    steps: list[int]
-    """The values of its parameter `step`; empty if it has none."""
+    steps: list[int] = field(default_factory=list)
+    """The steps of its slider; empty if it has no slider."""
     failed: str = ""
     """The exception of a figure that could not be drawn; it then has no panels."""
+    id: str = ""
+    """Its name on the page, which no other figure has."""
+    first: int = 0
+    """The position of its first panel in the page's list of charts."""
 
+    @property
+    def numbers(self) -> list[int]:
+        """The positions of its panels in the page's list of charts."""
+        return list(range(self.first, self.first + len(self.panels)))
 
-@dataclass(frozen=True)
-class PlacedFigure:
-    """A figure on the page."""
-
-    id: str
-    name: str
-    title: str
-    caption: str
-    panels: list[dict[str, Any]]
-    numbers: list[int]
-    """The positions of its panels in the page's list of charts."""
-    legend: list[tuple[str, str, str]]
-    steps: list[int]
-    """The steps of its slider; empty if it has no slider."""
-    choices: list[str]
-    """The titles of its panels, if there are so many that the reader chooses one."""
-    failed: str = ""
-    """The exception of a figure that could not be drawn."""
-    topic: str = ""
+    @property
+    def choices(self) -> list[str]:
+        """The titles of its panels, if there are so many that the reader chooses one."""
+        texts = [panel["title"]["text"] if isinstance(panel.get("title"), dict) else panel.get("title") for panel in self.panels]
+        titles = [text for text in texts if isinstance(text, str)]
+        return titles if len(titles) == len(texts) > MANY_PANELS else []
 
 
 def draw_all(table: pd.DataFrame, series: pd.DataFrame, failures: Failures, *, over_steps: bool = False) -> list[Drawing]:
@@ -108,7 +104,7 @@ def draw_all(table: pd.DataFrame, series: pd.DataFrame, failures: Failures, *, o
             if drawing is not None:
                 drawings.append(drawing)
             elif reason := failures.describe(part):
-                drawings.append(Drawing(figure, [], [], [], reason))
+                drawings.append(Drawing(figure, [], failed=reason))
     return drawings
 
 
@@ -125,26 +121,15 @@ def _draw(figure: Figure, table: pd.DataFrame, series: pd.DataFrame) -> Drawing 
     return Drawing(figure, split_panels(spec), find_legend(spec), spec.get("usermeta", {}).get("steps", []))
 
 
-def place(drawings: list[Drawing], start: int = 0, prefix: str = "") -> list[PlacedFigure]:
-    """Number the panels from `start` on, and give each figure an id that begins with `prefix`."""
-    placed = []
-    for drawing in drawings:
-        numbers = list(range(start, start + len(drawing.panels)))
-        texts = [panel["title"]["text"] if isinstance(panel.get("title"), dict) else panel.get("title") for panel in drawing.panels]
-        titles = [text for text in texts if isinstance(text, str)]
-        choices = titles if len(numbers) > MANY_PANELS and len(titles) == len(numbers) else []
-        figure, drawn = drawing.figure, (drawing.panels, numbers, drawing.legend, drawing.steps, choices, drawing.failed)
-        placed.append(PlacedFigure(prefix + figure.name, figure.name, figure.title, figure.caption, *drawn, figure.topic))
-        start += len(numbers)
-    return placed
+def place_on_page(drawings: list[Drawing], first: int = 0, prefix: str = "") -> list[Drawing]:
+    """Number the panels from `first` on, and give each figure an id that begins with `prefix`."""
+    starts = accumulate((len(drawing.panels) for drawing in drawings), initial=first)
+    return [replace(drawing, id=prefix + drawing.figure.name, first=start) for drawing, start in zip(drawings, starts, strict=False)]
 
 
-def group_by_topic(charts: list[PlacedFigure]) -> list[tuple[str, list[PlacedFigure]]]:
+def group_by_topic(charts: list[Drawing]) -> list[tuple[str, list[Drawing]]]:
     """The figures under their headings, in the order of the page, without empty headings."""
-    grouped: dict[str, list[PlacedFigure]] = {}
-    for chart in charts:
-        grouped.setdefault(chart.topic or OTHERS, []).append(chart)
-    return list(grouped.items())
+    return [(topic or OTHERS, list(group)) for topic, group in groupby(charts, key=lambda chart: chart.figure.topic)]
 
 
 def split_panels(spec: dict[str, Any]) -> list[dict[str, Any]]:

@@ -132,10 +132,10 @@ def _collapse(table: pd.DataFrame) -> Iterator[Sign]:
     own = select_first_seed(own[own["model"].isin(list_suites(own))])
     for name, rows in rows_by_stack(own).items():
         for metric, numbers in rows.groupby("metric", sort=False):
-            yield from _collapsed(name, str(metric), numbers.pivot_table(index="step", columns="layer", values="value"))
+            yield from _collapse_signs(name, str(metric), numbers.pivot_table(index="step", columns="layer", values="value"))
 
 
-def _collapsed(name: str, metric: str, steps: pd.DataFrame) -> Iterator[Sign]:
+def _collapse_signs(name: str, metric: str, steps: pd.DataFrame) -> Iterator[Sign]:
     """The sign of one number, by step and layer, at the last step."""
     values, layers, numbers = steps.to_numpy(float), list(steps.columns), list(steps.index)
     last, at = values[-1], f"at step {numbers[-1]}"

@@ -18,13 +18,12 @@ from isoscope.core.model_groups import list_checkpoints, list_suites, select_one
 from isoscope.core.study import Section, Tables, studies
 from isoscope.core.wording import format_count, format_list
 from isoscope.report.bundle import pack, read_asset, render_template, vega_script
-from isoscope.report.charts import PlacedFigure, draw_all, group_by_topic, place
-from isoscope.report.claims import verdict_rows
+from isoscope.report.charts import Drawing, draw_all, group_by_topic, place_on_page
 from isoscope.report.diagnosis import DIAGNOSIS, diagnosis
 from isoscope.report.line import Line, all_lines
 from isoscope.report.methods import meanings, specification
 from isoscope.report.overview import HEIGHT, WIDTH, overview
-from isoscope.report.paper_sections import explain_undecided, figure_citations, paper_sections, tally_model
+from isoscope.report.paper_verdicts import explain_undecided, figure_citations, paper_sections, tally_model, verdict_rows
 from isoscope.report.summary import summarise
 from isoscope.trust.safe_io import to_strict_json
 
@@ -84,7 +83,7 @@ def render_page(
     # One checkpoint of each training stands for it on the page; only the sections on trainings show all of them.
     shown_table, shown_series = select_one_checkpoint(table, series)
     lines = all_lines(shown_table, shown_series)
-    charts = place(draw_all(shown_table, shown_series, failures))
+    charts = place_on_page(draw_all(shown_table, shown_series, failures))
     sections = number_on(
         failures.attempt(TRAININGS, lambda: study_sections(table, series, failures)) or [], sum(len(chart.numbers) for chart in charts)
     )
@@ -144,11 +143,11 @@ def try_to_summarise(line: Line, lines: list[Line], failures: Failures) -> tuple
     return failures.attempt(part, partial(summarise, line, lines)) or {}, failures.describe(part)
 
 
-def number_on(sections: list[Section], start: int) -> list[tuple[Section, list[PlacedFigure]]]:
+def number_on(sections: list[Section], start: int) -> list[tuple[Section, list[Drawing]]]:
     """Each suite with its figures, whose panels are numbered from `start` on."""
     numbered = []
     for i, section in enumerate(sections, 1):
-        charts = place(section.charts, start, prefix=f"training-{i}-")
+        charts = place_on_page(section.charts, start, prefix=f"training-{i}-")
         numbered.append((section, charts))
         start += sum(len(chart.numbers) for chart in charts)
     return numbered

@@ -8,16 +8,13 @@ import pandas as pd
 
 from isoscope.charts.policies import list_policies
 from isoscope.claims.equal_n import describe_different_n
+from isoscope.claims.shape_evidence import BELL_HEIGHT, FLAT_RANGE
 from isoscope.core.model_groups import UNTRAINED
 from isoscope.core.wording import format_count, format_number, format_p_value
 from isoscope.estimation.permutation import MODELS, exact_permutation
 from isoscope.report.line import Line, greatest, interval_of, least, site_of
 from isoscope.trust.safe_io import parse_object
 
-HEIGHT = 0.05
-"""A profile is bell-shaped if the lower bound of `bell` is above this."""
-FLAT = 0.1
-"""A profile is flat if the upper bound of `share_range` is below this."""
 FORMS = {"squared": ("bell", "share_range"), "linear": ("bell_linear", "share_range_linear")}
 WITHOUT_PROFILE = ("sink",)
 """Policies of few tokens, which have no profile over the layers."""
@@ -30,7 +27,7 @@ def bell_verdict(row: pd.Series) -> str:
     ['holds', 'fails', 'undecided', 'undecided']
     """
     low, high = float(row["low"]), float(row["high"])
-    return "holds" if low > HEIGHT else "fails" if high < HEIGHT else "undecided"
+    return "holds" if low > BELL_HEIGHT else "fails" if high < BELL_HEIGHT else "undecided"
 
 
 def profile_row(line: Line, metric: str, policy: str) -> pd.Series | None:
@@ -69,7 +66,7 @@ def _describe_form(line: Line, form: str) -> str:
 def _describe_bell(row: pd.Series, spread: pd.Series | None) -> str:
     """The verdict with its evidence; a profile that is not a bell may be flat, or neither."""
     words = {"holds": "bell-shaped", "fails": "not bell-shaped", "undecided": "undecided whether bell-shaped"}[bell_verdict(row)]
-    words += ", and flat" if spread is not None and float(spread["high"]) < FLAT else ""
+    words += ", and flat" if spread is not None and float(spread["high"]) < FLAT_RANGE else ""
     words += f", B = {format_number(float(row['value']))}{interval_of(row) or ' without an interval'}"
     return words if spread is None else f"{words}, range over the blocks {format_number(float(spread['value']))}{interval_of(spread)}"
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from isoscope.claims import papers
 from isoscope.core.figure import Figure
 from isoscope.figures import figures
-from isoscope.report.charts import OTHERS, TOPICS, Drawing, group_by_topic, place
-from isoscope.report.claims import FindingRow, VerdictRow
-from isoscope.report.paper_sections import describe_outcomes, explain_undecided, figure_citations, paper_sections
+from isoscope.report.charts import OTHERS, TOPICS, Drawing, group_by_topic, place_on_page
+from isoscope.report.paper_verdicts import FindingRow, VerdictRow, describe_outcomes, explain_undecided, figure_citations, paper_sections
 
 
 def claim(name: str, outcome: str, *, tested: bool = True, paper: str = "godey2024") -> VerdictRow:
@@ -17,13 +16,13 @@ def claim(name: str, outcome: str, *, tested: bool = True, paper: str = "godey20
 
 def drawn(name: str, panels: int = 1) -> Drawing:
     own = figures[name] if name in figures else Figure(name, name, "A caption.", lambda table, series: None)
-    return Drawing(own, [{"title": f"p{i}"} for i in range(panels)], [], [])
+    return Drawing(own, [{"title": f"p{i}"} for i in range(panels)])
 
 
 def test_figures_are_numbered_through_and_stand_under_their_heading():
-    found = place([drawn("token_models", 2), drawn("spectrum"), drawn("my_figure", 3)], start=5, prefix="x-")
+    found = place_on_page([drawn("token_models", 2), drawn("spectrum"), drawn("my_figure", 3)], first=5, prefix="x-")
     assert [(one.id, one.numbers) for one in found] == [("x-token_models", [5, 6]), ("x-spectrum", [7]), ("x-my_figure", [8, 9, 10])]
-    assert [(topic, [one.name for one in own]) for topic, own in group_by_topic(found)] == [
+    assert [(topic, [chart.figure.name for chart in own]) for topic, own in group_by_topic(found)] == [
         ("Cosine over the layers", ["token_models"]),
         ("Spectra, norms and tokens", ["spectrum"]),
         (OTHERS, ["my_figure"]),
@@ -33,7 +32,7 @@ def test_figures_are_numbered_through_and_stand_under_their_heading():
 
 
 def test_one_of_many_panels_can_be_chosen_by_its_title():
-    few, many = place([drawn("few", 9), drawn("many", 10)])
+    few, many = place_on_page([drawn("few", 9), drawn("many", 10)])
     assert (few.choices, many.choices) == ([], [f"p{i}" for i in range(10)])
 
 
@@ -56,7 +55,7 @@ def test_claims_stand_under_their_paper_with_those_that_are_decided_first():
 
 def test_a_paper_without_claims_or_figures_here_is_left_out():
     assert paper_sections([], [claim("d", "undecided", tested=False)]) == []
-    (paper,) = paper_sections(place([drawn("token_models")]), [])
+    (paper,) = paper_sections(place_on_page([drawn("token_models")]), [])
     assert paper.figures == [("1", papers["godey2024"].figure("1").shows, "token_models")]
 
 

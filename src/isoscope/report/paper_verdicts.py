@@ -1,19 +1,73 @@
-"""The papers on the page: their claims with verdicts, and links to their figures."""
+"""The papers on the page and the command line: the verdicts on their claims as strings, and links to their figures."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from isoscope.claims import papers
+import pandas as pd
+
+from isoscope.claims import decide_claims, papers
+from isoscope.claims.claim import Claim, Finding, Verdict
 from isoscope.claims.deciding import FEWEST_MODELS
 from isoscope.claims.paper import Paper
-from isoscope.core.wording import format_list
-from isoscope.report.charts import PlacedFigure
-from isoscope.report.claims import VerdictRow
+from isoscope.core.errors import Failures
+from isoscope.core.wording import format_estimate, format_list, format_number
+from isoscope.report.charts import Drawing
 
-OUTCOMES = {"holds": ("holds", "hold"), "fails": ("fails", "fail"), "undecided": ("is undecided", "are undecided")}
-OUTCOMES |= {"error": ("ends in an error", "end in an error")}
+OUTCOMES = {
+    "holds": ("holds", "hold"),
+    "fails": ("fails", "fail"),
+    "undecided": ("is undecided", "are undecided"),
+    "error": ("ends in an error", "end in an error"),
+}
+"""The verb of each outcome for one claim and for several."""
+
+
+@dataclass(frozen=True)
+class FindingRow:
+    """A claim on one model."""
+
+    on: str
+    outcome: str
+    effect: str
+    """With its interval."""
+    threshold: str
+    said: str
+
+
+@dataclass(frozen=True)
+class VerdictRow:
+    """A claim with its verdict."""
+
+    number: str
+    name: str
+    paper: str
+    statement: str
+    outcome: str
+    effect: str
+    """With its interval; empty if the tables do not test the claim."""
+    threshold: str
+    tried_on: str
+    said: str
+    refuted_by: str
+    findings: tuple[FindingRow, ...]
+
+
+def verdict_rows(table: pd.DataFrame, series: pd.DataFrame, paper: str | None = None, failures: Failures | None = None) -> list[VerdictRow]:
+    """Every claim, or those of one paper, by number, with its verdict on these tables; `failures` as in `decide_claims`."""
+    return [_verdict_row(claim, verdict) for claim, verdict in decide_claims(table, series, paper, failures)]
+
+
+def _verdict_row(claim: Claim, verdict: Verdict) -> VerdictRow:
+    def describe(effect: Verdict | Finding) -> tuple[str, str]:
+        return format_estimate(effect.effect, effect.low, effect.high), format_number(effect.threshold, missing="")
+
+    about = str(claim.number), claim.name, claim.paper, claim.statement, verdict.outcome, *describe(verdict)
+    findings = tuple(FindingRow(finding.on, finding.outcome, *describe(finding), finding.note) for finding in verdict.findings)
+    # The name of a single model says more than the number 1.
+    tried_on = findings[0].on if len(findings) == 1 else str(len(findings) or "")
+    return VerdictRow(*about, tried_on, verdict.sentence, claim.refuted_by, findings)
 
 
 @dataclass(frozen=True)
@@ -51,9 +105,9 @@ def cite_figures(numbers: list[str], paper: Paper) -> str:
     return f"Figure{plural} {', '.join(numbered)} of {paper.authors}" if numbered else f"Shown in {paper.authors}"
 
 
-def paper_sections(charts: Iterable[PlacedFigure], verdicts: list[VerdictRow]) -> list[PaperSection]:
+def paper_sections(charts: Iterable[Drawing], verdicts: list[VerdictRow]) -> list[PaperSection]:
     """Every paper with a claim that the tables test, or with a figure on the page."""
-    ids_by_name = {chart.name: chart.id for chart in reversed(list(charts))}
+    ids_by_name = {chart.figure.name: chart.id for chart in reversed(list(charts))}
     sections = []
     for paper in papers:
         own = [row for row in verdicts if row.paper == paper.name]
