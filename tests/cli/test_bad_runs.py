@@ -10,8 +10,8 @@ import subprocess
 import pytest
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.runs.manifest import FORMAT
 from isoscope.runs.run import Run
+from isoscope.runs.stored_cell import FORMAT
 from tests.cli.calling import Answer, command, isoscope
 from tests.cli.conftest import FAST
 from tests.runs.packing import pack

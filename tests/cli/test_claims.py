@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from isoscope.report.claims import verdict_rows
-from isoscope.runs.manifest import manifest_of
+from isoscope.report.paper_verdicts import verdict_rows
 from isoscope.runs.run import Run
+from isoscope.runs.stored_cell import manifest_of
 from tests.claims.made_rows import LOW, RISING, THREE, Made, row, same_models, tables
 from tests.cli.calling import isoscope
 

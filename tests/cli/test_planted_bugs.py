@@ -67,7 +67,7 @@ WATCHING = ["watching.probe:Probe._write", "measuring.module_batches:add_to_dige
 ELSEWHERE = {
     "runs.results:Results.table": ("table", "RUN"),
     "core.table:concat_tables": ("claims", "RUN"),
-    "runs.cell:join_frames": ("table", "RUN"),
+    "runs.tables:join_frames": ("table", "RUN"),
     "report.page:describe_table": ("report", "RUN", "--out", "OUT"),
     "runs.comparison:_test_differences": ("compare", "RUN", "RUN"),
     "runs.verify:_mistake_in_table_file": ("verify", "RUN"),

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from isoscope.runs.manifest import FORMAT, seal_manifest
+from isoscope.runs.stored_cell import FORMAT, seal_manifest
 from isoscope.runs.verify import verify
 from tests.cli.calling import isoscope, process
 from tests.cli.conftest import FAST

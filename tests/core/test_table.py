@@ -4,7 +4,7 @@ import pandas as pd
 import pyarrow as pa
 
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables, make_table
-from isoscope.runs.cell import arrow_table, join_frames
+from isoscope.runs.tables import arrow_table, join_frames
 
 
 def count_chunks(texts):

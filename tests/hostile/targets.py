@@ -111,7 +111,7 @@ def _spoil_bytes(run: Path, chance: random.Random) -> None:
 
 
 def _fit(path: Path) -> None:
-    from isoscope.runs.manifest import seal_manifest
+    from isoscope.runs.stored_cell import seal_manifest
     from isoscope.runs.writing import sha256
 
     manifest = json.loads((path.parent / "manifest.json").read_text())
@@ -121,7 +121,7 @@ def _fit(path: Path) -> None:
 
 def _spoil_manifest(run: Path, chance: random.Random) -> None:
     """A manifest with other values in it, its seal made to fit."""
-    from isoscope.runs.manifest import seal_manifest
+    from isoscope.runs.stored_cell import seal_manifest
 
     path = chance.choice(sorted((run / "cells").glob("*/manifest.json")))
     found = mutated_json(json.loads(path.read_text()), chance)
@@ -350,7 +350,7 @@ def model_fields(seeds: Path, work: Path, chance: random.Random) -> None:
 
 def run_fields(seeds: Path, work: Path, chance: random.Random) -> None:
     """One value of a manifest, each in its turn, under one of the commands that read it."""
-    from isoscope.runs.manifest import seal_manifest
+    from isoscope.runs.stored_cell import seal_manifest
 
     which = chance.choice(RUNS)
     path, found, rounds = _in_turn(seeds / which, "cells/*/manifest.json", chance.number)
@@ -381,9 +381,9 @@ def _arrays_of(path: Path) -> dict:
 def _compute_all(folder: Path) -> None:
     """Every number and every curve that the statistics of a cell give."""
     from isoscope.metrics import curves, metrics, profiles
-    from isoscope.runs.cell import Cell
     from isoscope.runs.results import computable_metrics
     from isoscope.runs.rows import tables
+    from isoscope.runs.stored_cell import Cell
 
     cell = Cell(folder)
     sites = cell.statistics()

@@ -64,12 +64,14 @@ PLANTED = {"__name__": "isoscope.planted"}
 exec("def broken(*given):\n    return None + len(given)", PLANTED)  # a bug, as a line of isoscope's would have it
 
 
-@pytest.mark.parametrize("place", ["mistake_in_table", "_schema", "mistake_in_statistics", "by_label", "mistake_in", "read_json"])
+@pytest.mark.parametrize(
+    "place", ["mistake_in_table", "read_arrow_table", "mistake_in_statistics", "group_by_site", "mistake_in_manifest", "read_json"]
+)
 def test_a_bug_in_a_reader_is_a_find(seeds, tmp_path, monkeypatch, place):
     """Whether it comes through, or whoever calls it takes it for damage and says so."""
-    import isoscope.runs.cell
+    import isoscope.runs.stored_cell
 
-    monkeypatch.setattr(isoscope.runs.cell, place, PLANTED["broken"])
+    monkeypatch.setattr(isoscope.runs.stored_cell, place, PLANTED["broken"])
 
     def whole(seeds, work, chance):
         isoscope.open(seeds / "run").table(["gride"])
@@ -174,8 +176,8 @@ def test_a_column_of_another_type(cell, tmp_path, column, value):
     ],
 )
 def test_a_manifest_with_values_of_another_kind(cell, tmp_path, change):
-    from isoscope.runs.manifest import seal_manifest
     from isoscope.runs.results import Results
+    from isoscope.runs.stored_cell import seal_manifest
 
     path = cell / "manifest.json"
     path.write_text(seal_manifest(json.loads(path.read_text()) | change))
@@ -209,9 +211,9 @@ def test_ranges_longer_than_any_list():
 
 
 def test_a_shard_that_does_not_say_what_it_measured(cell, tmp_path):
-    from isoscope.runs.manifest import seal_manifest
     from isoscope.runs.merging import merge_shards
     from isoscope.runs.run import Run
+    from isoscope.runs.stored_cell import seal_manifest
 
     path = cell / "manifest.json"
     manifest = json.loads(path.read_text())
@@ -222,8 +224,8 @@ def test_a_shard_that_does_not_say_what_it_measured(cell, tmp_path):
 
 
 def test_a_cell_that_does_not_say_which_shard_it_is_stands_alone(cell, tmp_path):
-    from isoscope.runs.manifest import seal_manifest
     from isoscope.runs.merging import merge
+    from isoscope.runs.stored_cell import seal_manifest
 
     path = cell / "manifest.json"
     manifest = json.loads(path.read_text())
@@ -277,8 +279,8 @@ def test_more_blocks_than_tensors(tmp_path):
 
 def test_a_cell_that_does_not_say_what_is_cited(cell, tmp_path):
     from isoscope.runs.citation import citation
-    from isoscope.runs.manifest import seal_manifest
     from isoscope.runs.results import Results
+    from isoscope.runs.stored_cell import seal_manifest
 
     path = cell / "manifest.json"
     path.write_text(seal_manifest(json.loads(path.read_text()) | {"spec": {"data": "a"}}))
@@ -303,7 +305,7 @@ def test_a_source_without_a_name_does_not_go_through_the_machine():
     ],
 )
 def test_a_sweep_into_a_run_whose_cells_say_little_measures_them_again(seeds, tmp_path, change):
-    from isoscope.runs.manifest import seal_manifest
+    from isoscope.runs.stored_cell import seal_manifest
     from tests.measuring.many_cells import sweep
 
     shutil.copytree(seeds / "swept" / "run", tmp_path / "run")
@@ -420,7 +422,7 @@ def test_shapes_that_no_library_has_room_for(seeds, tmp_path, shape):
     from isoscope import repair
     from isoscope.models.loading.formats.state import read_file
     from isoscope.models.naming.audit import tensor_hashes
-    from isoscope.runs.partial import read_partial
+    from isoscope.runs.tensors import read_partial
 
     about = {"format": "isoscope.repair/1", "class": "Centre", "cursor": '{"items": 1}'}
     header = json.dumps({"x": {"dtype": "F32", "shape": shape, "data_offsets": [0, 0]}, "__metadata__": about}).encode()
@@ -628,7 +630,7 @@ def test_rows_of_heads_that_the_statistics_do_not_have(seeds, tmp_path):
 
 
 def test_shards_of_different_models_are_not_merged(seeds, tmp_path):
-    from isoscope.runs.manifest import key_of, seal_manifest
+    from isoscope.runs.stored_cell import key_of, seal_manifest
 
     for i in (0, 1):
         shutil.copytree(next((seeds / "run" / "cells").iterdir()), tmp_path / "cell")

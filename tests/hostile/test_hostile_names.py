@@ -13,9 +13,9 @@ import pytest
 from isoscope.cli import escape_controls
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.wording import plain
-from isoscope.runs.manifest import seal_manifest
 from isoscope.runs.merging import merge
 from isoscope.runs.results import Results
+from isoscope.runs.stored_cell import seal_manifest
 from isoscope.runs.writing import sha256
 from tests.cli.calling import isoscope
 

@@ -3,10 +3,10 @@
 import numpy as np
 
 from isoscope.core.site import Site
-from isoscope.runs.manifest import manifest_of
 from isoscope.runs.results import Results
 from isoscope.runs.rows import tables
 from isoscope.runs.run import Run
+from isoscope.runs.stored_cell import manifest_of
 from isoscope.statistics.jackknife_groups import GROUPS
 from isoscope.statistics.kernel import block_sums
 from isoscope.statistics.sample import item_hash, point_hashes

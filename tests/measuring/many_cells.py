@@ -15,8 +15,8 @@ from isoscope.measuring.named_sources import Sources
 from isoscope.measuring.options import options_from
 from isoscope.models.naming.suite import open_suites
 from isoscope.runs import writing as store
-from isoscope.runs.manifest import manifest_of
 from isoscope.runs.run import Run
+from isoscope.runs.stored_cell import manifest_of
 
 CONFIG = {
     "architectures": ["GPT2LMHeadModel"],

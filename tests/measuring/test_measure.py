@@ -18,8 +18,8 @@ from isoscope.measuring.model_feeder import ModelFeeder
 from isoscope.measuring.options import Options
 from isoscope.measuring.single_pass import Pass
 from isoscope.models.naming.model_name import resolve_model
-from isoscope.runs.manifest import key_of
 from isoscope.runs.run import Run
+from isoscope.runs.stored_cell import key_of
 from isoscope.sources import open_source
 from tests.runs.packing import pack
 

@@ -5,9 +5,9 @@ import pandas as pd
 
 from isoscope.core.site import Site
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
-from isoscope.runs.manifest import key_of, manifest_of
 from isoscope.runs.rows import tables
 from isoscope.runs.run import Run
+from isoscope.runs.stored_cell import key_of, manifest_of
 from tests.measuring.made_runs import corpus, site
 from tests.runs.packing import pack
 

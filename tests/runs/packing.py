@@ -1,8 +1,8 @@
 """Statistics as named arrays, all at once: small ones only."""
 
-from isoscope.runs.cell import packed
+from isoscope.runs.tensors import pack_statistics
 
 
 def pack(sites, *, sample=True):
     """The arrays of all sites by name."""
-    return dict(packed(sites, sample=sample))
+    return dict(pack_statistics(sites, sample=sample))

@@ -1,6 +1,7 @@
 """Citing a run: what is in it is named, what is not is not, and every source that a docstring names has an entry."""
 
 import re
+import unicodedata
 
 import numpy as np
 import pytest
@@ -9,11 +10,10 @@ from isoscope.claims import papers
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.metrics import registry
-from isoscope.runs.bibliography import REFERENCES
-from isoscope.runs.citation import bibtex, citation, cited_by
-from isoscope.runs.manifest import manifest_of
+from isoscope.runs.citation import bibtex, citation, first_author, references, sources_of
 from isoscope.runs.results import Results
 from isoscope.runs.run import Run
+from isoscope.runs.stored_cell import manifest_of
 from tests.measuring.made_runs import corpus, write
 
 
@@ -22,21 +22,29 @@ def test_every_year_in_a_docstring_is_a_source():
     for entry in registry:
         text = entry.__doc__.partition(">>>")[0]
         years = re.findall(r"[( ]((?:19|20)\d\d)\)", text)
-        found = [int(key[-4:]) for key in cited_by(entry.name)]
+        found = [int(key[-4:]) for key in sources_of(entry.name)]
         assert set(map(int, years)) == set(found), entry.name
         assert len(years) <= len(found) or len(set(years)) < len(years), entry.name
 
 
 def test_every_entry_is_used_and_well_formed():
-    used = {key for entry in registry for key in cited_by(entry.name)}
-    assert set(REFERENCES) <= used
-    assert list(REFERENCES) == sorted(REFERENCES)
-    for key in [*REFERENCES, *papers.names(), "isoscope"]:
+    used = {key for entry in registry for key in sources_of(entry.name)}
+    assert set(references()) <= used
+    assert list(references()) == sorted(references())
+    for key in [*references(), *papers.names(), "isoscope"]:
         entry = bibtex(key)
         assert re.match(r"@\w+\{[\w-]+,\n", entry)
         assert entry.count("{") == entry.count("}")
         assert "title = {" in entry
-    assert all(str(source.year) == key[-4:] for key, source in REFERENCES.items())
+    for key, entry in references().items():
+        assert f"year = {{{key[-4:]}}}" in entry
+        author = unicodedata.normalize("NFD", first_author(entry)).encode("ascii", "ignore").decode()
+        assert author.lower() == key[:-4]
+
+
+@pytest.mark.parametrize(("key", "author"), [("bis2021", "Biś"), ("radovanovic2010", "Radovanović"), ("levina2004", "Levina")])
+def test_an_author_is_spelled_as_in_a_docstring(key, author):
+    assert first_author(references()[key]) == author
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from isoscope.core.site import Site
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.matrix_cloud import cloud_of
 from isoscope.metrics import bell, profiles
-from isoscope.runs.manifest import manifest_of
 from isoscope.runs.rows import numbers, tables
 from isoscope.runs.run import Run
+from isoscope.runs.stored_cell import manifest_of
 from isoscope.statistics.kernel import block_sums
 from isoscope.statistics.sample import item_hash, point_hashes
 from isoscope.statistics.site_statistics import SiteStatistics

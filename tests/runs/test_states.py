@@ -7,8 +7,8 @@ import pytest
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
-from isoscope.runs.cell import by_label, unpack
 from isoscope.runs.states import mistake_in_statistics
+from isoscope.runs.tensors import group_by_site, unpack_statistics
 from isoscope.statistics.attention_statistics import AttentionStatistics
 from isoscope.statistics.head_statistics import Heads
 from isoscope.statistics.kernel import block_sums
@@ -77,14 +77,14 @@ def arrays(sites):
 
 
 def said(arrays):
-    return mistake_in_statistics(by_label(arrays))
+    return mistake_in_statistics(group_by_site(arrays))
 
 
 def test_what_a_pass_writes(sites, arrays):
     assert said(arrays) == ""
     assert said(pack(sites, sample=False)) == ""
     assert {re.split("[./]", name)[-1] for name in arrays} >= {"points", "outer", "open_units", "histogram", "hashes"}
-    again = pack(unpack(arrays))
+    again = pack(unpack_statistics(arrays))
     assert again.keys() == arrays.keys()
     assert all(np.array_equal(again[name], arrays[name]) for name in arrays)
 
@@ -147,7 +147,7 @@ def test_shapes_and_types_that_no_pass_writes(arrays, name, change, words):
 
 @pytest.mark.parametrize("label", ["encoder", "encoder.hidden", "encoder.hidden.-1", "encoder.hidden.01", "a.b.1", ""])
 def test_labels_of_no_site(sites, label):
-    assert mistake_in_statistics({label: by_label(pack(sites))[HIDDEN]}).startswith(f"{label!r}: no ")
+    assert mistake_in_statistics({label: group_by_site(pack(sites))[HIDDEN]}).startswith(f"{label!r}: no ")
 
 
 def test_queries_of_fewer_heads_than_their_rows(sites, arrays):
@@ -168,14 +168,14 @@ def test_whatever_is_put_in_the_place_of_an_array_is_refused_or_read(sites, labe
             if said(arrays):
                 refused += 1
             else:
-                unpack(arrays)
+                unpack_statistics(arrays)
     assert refused > 0.5 * len(whole) * len(CHANGES)
 
 
 def test_a_cell_with_such_statistics_is_refused_where_it_is_read(sites, tmp_path):
     from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
-    from isoscope.runs.manifest import manifest_of
     from isoscope.runs.run import Run
+    from isoscope.runs.stored_cell import manifest_of
     from isoscope.runs.verify import verify
 
     run = Run(tmp_path / "run")

@@ -11,10 +11,10 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.progress import Progress
 from isoscope.measuring.sweep_log import Ledger
 from isoscope.report.serving import state_of
-from isoscope.runs.manifest import seal_manifest
 from isoscope.runs.merging import merge
 from isoscope.runs.results import Results
 from isoscope.runs.run import Run
+from isoscope.runs.stored_cell import seal_manifest
 from isoscope.runs.verify import size_of, verify
 from tests.cli.calling import isoscope, process
 from tests.runs.made_cells import write_measured

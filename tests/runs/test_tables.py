@@ -6,8 +6,7 @@ import pytest
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.estimation.metric import Metric
 from isoscope.metrics import metrics, profiles
-from isoscope.runs.cell import arrow_table
-from isoscope.runs.tables import mistake_in_table
+from isoscope.runs.tables import arrow_table, mistake_in_table
 
 ROW = {"model": "m", "stack": "encoder", "kind": "hidden", "layer": 3, "policy": "all", "metric": "mean_cosine", "value": 0.1, "d": 8}
 

@@ -10,10 +10,10 @@ import pytest
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.temporary import this_machine
-from isoscope.runs.abandoned import is_whole_cell
-from isoscope.runs.cell import Cell
 from isoscope.runs.run import Run
+from isoscope.runs.stored_cell import Cell
 from isoscope.runs.verify import verify
+from isoscope.runs.writing import is_whole_cell
 from tests.runs.interruptions import KINDS, interrupted
 from tests.runs.made_cells import IDENTITY, KEY, write_version
 

@@ -15,10 +15,10 @@ from isoscope.core.wording import format_bytes
 from isoscope.measuring.memory_estimate import forget_peak, peak_memory
 from isoscope.measuring.options import Options
 from isoscope.models.naming.model_name import ModelReference
-from isoscope.runs.cell import Cell, packed
-from isoscope.runs.manifest import key_of
 from isoscope.runs.rows import default_metrics, tables
 from isoscope.runs.run import Run
+from isoscope.runs.stored_cell import Cell, key_of
+from isoscope.runs.tensors import pack_statistics
 from isoscope.statistics.any_statistics import Statistics
 from isoscope.training.threads import limit_threads
 
@@ -78,7 +78,7 @@ def _reduce_source(
             run.drop_partial(key)
     del saved
     started = time.monotonic()
-    save_statistics = partial(packed, single_pass.statistics)
+    save_statistics = partial(pack_statistics, single_pass.statistics)
     reduce_batches(single_pass, progress, lambda: run.save_partial(key, feeder.cursor(), save_statistics), options.save_every)
     statistics = single_pass.finish(allow_empty=part)
     return Reduced(statistics, feeder.columns(), feeder.spec() | single_pass.marks(), time.monotonic() - started)

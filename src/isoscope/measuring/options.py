@@ -10,7 +10,7 @@ from typing import Any
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.site import ATTENTION_KINDS, INNER_KINDS, Site
 from isoscope.core.user_input import MAX_COUNT, MAX_SAMPLE, MAX_SEED, MAX_THREADS, check_count
-from isoscope.runs.manifest import KEEP_LEVELS
+from isoscope.runs.stored_cell import KEEP_LEVELS
 from isoscope.statistics.site_statistics import VERSION
 
 SECOND_UP_TO = 2048

@@ -16,8 +16,8 @@ from isoscope.measuring.sites import Sites
 from isoscope.models.loading.family import Stack
 from isoscope.models.tapping.blocks import Blocks
 from isoscope.models.tapping.layout import BatchLayout, Slicer
-from isoscope.runs.cell import by_label, unpack
 from isoscope.runs.states import mistake_in_statistics
+from isoscope.runs.tensors import group_by_site, unpack_statistics
 from isoscope.statistics.any_statistics import Statistics, fits, state_of
 from isoscope.statistics.matrix_statistics import accumulate
 from isoscope.statistics.site_statistics import SiteStatistics
@@ -154,7 +154,7 @@ class Pass:
 
     def resume(self, cursor: dict[str, int], arrays: dict[str, np.ndarray]) -> None:
         """Continue from a saved state; raise a `StateMisfitError`, and change nothing, if it does not belong to these sites."""
-        states = by_label(arrays)
+        states = group_by_site(arrays)
         if cursor.keys() != self.feeder.cursor().keys():
             raise StateMisfitError("the state counts other things")
         if states.keys() != {site.label for site in self.statistics}:
@@ -163,7 +163,7 @@ class Pass:
             raise StateMisfitError("the state is of sites that are kept otherwise")
         if mistake := mistake_in_statistics(states):
             raise StateMisfitError(f"the state is damaged: {mistake}")
-        self.statistics.update(unpack(arrays))
+        self.statistics.update(unpack_statistics(arrays))
         self.feeder.move_to(cursor)
 
     def finish(self, *, allow_empty: bool = False) -> Statistics:

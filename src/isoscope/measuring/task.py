@@ -16,8 +16,8 @@ from isoscope.measuring.cell_identity import cell_identity
 from isoscope.measuring.named_sources import Sources
 from isoscope.measuring.options import Options
 from isoscope.models.naming.model_name import ModelReference
-from isoscope.runs.manifest import key_of
 from isoscope.runs.run import Run
+from isoscope.runs.stored_cell import key_of
 
 
 @dataclass(frozen=True)

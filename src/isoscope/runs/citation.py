@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from typing import Any
 
+from isoscope import __version__
 from isoscope.claims import papers
 from isoscope.core.errors import IsoscopeError
 from isoscope.metrics import registry
-from isoscope.runs.bibliography import OWN, REFERENCES, names, own_bibtex
 from isoscope.runs.results import Results
 
+OWN = "isoscope"
+"""The key of isoscope's own entry."""
 PLURALS = {"document": "documents", "sequence": "sequences", "row": "rows"}
 
 
@@ -22,33 +28,57 @@ class Citation:
     entries: dict[str, str]
 
 
+@cache
+def references() -> dict[str, str]:
+    """The BibTeX entries of metrics and conventions by key, in alphabetical order. The two papers have theirs in `isoscope.claims`."""
+    entries = resources.files("isoscope.runs").joinpath("bibliography.bib").read_text("utf-8").strip().split("\n\n")
+    return {entry.partition("{")[2].partition(",")[0]: entry for entry in entries}
+
+
 def bibtex(key: str) -> str:
     """The BibTeX entry of isoscope, a paper or another source."""
     if key == OWN:
-        return own_bibtex()
-    return papers[key].bibtex if key in papers else REFERENCES[key].bibtex(key)
+        title = "isoscope: a microscope for the geometry of Transformer representations"
+        return f"@software{{{OWN},\n  title = {{{title}}},\n  version = {{{__version__}}},\n  license = {{Apache-2.0}},\n}}"
+    return papers[key].bibtex if key in papers else references()[key]
 
 
-def cited_by(name: str) -> list[str]:
+def sources_of(name: str) -> list[str]:
     """The keys of the sources that the docstring of a metric or series names, papers first; none if it is not installed."""
     if name not in registry:
         return []
     text = " ".join((registry[name].__doc__ or "").split())
-    of_papers = [paper.name for paper in papers if names(text, paper.authors.split()[0].rstrip(","), _year(paper.name))]
-    return of_papers + [key for key, source in REFERENCES.items() if names(text, source.first, source.year)]
+    authors = {paper.name: paper.authors.split()[0].rstrip(",") for paper in papers}
+    authors |= {key: first_author(entry) for key, entry in references().items()}
+    return [key for key, author in authors.items() if mentions(text, author, int(key[-4:]))]
 
 
-def _year(paper: str) -> int:
-    return int(paper[-4:])
+def first_author(entry: str) -> str:
+    """The family name of the first author of a BibTeX entry, without the commands of TeX.
+
+    >>> first_author("author = {Bi{\\\\'s}, Daniel and Podkorytov, Maksim},")
+    'Biś'
+    """
+    name = entry.partition("author = {")[2].partition(",")[0]
+    return re.sub(r"\{\\'(\w)\}", lambda accented: unicodedata.normalize("NFC", accented[1] + "\u0301"), name)
+
+
+def mentions(text: str, author: str, year: int) -> bool:
+    """Whether a text names the source of this first author and year.
+
+    >>> mentions("Facco et al. (2017); Denti et al. (2022).", "Denti", 2022), mentions("Arora et al. (2016).", "Arora", 2017)
+    (True, False)
+    """
+    return re.search(rf"\b{re.escape(author)}\b[^()]{{0,60}}[( ]{year}\)", text) is not None
 
 
 def citation(results: Results) -> Citation:
     """The citation of a run."""
     table, series = results.table(policy="every"), results.series()
-    cited = [key for name in [*table["metric"].unique(), *series["name"].unique()] for key in cited_by(str(name))]
+    cited = [key for name in [*table["metric"].unique(), *series["name"].unique()] for key in sources_of(str(name))]
     if (table["family"] == "block").any():
         cited.append("godey2024")
-    keys = [OWN, *(name for name in papers.names() if name in cited), *(key for key in REFERENCES if key in cited)]
+    keys = [OWN, *(name for name in papers.names() if name in cited), *(key for key in references() if key in cited)]
     policies = list(dict.fromkeys(str(policy) for policy in table["policy"]))
     try:
         methods = _methods(results, policies)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from isoscope.core.errors import IsoscopeError
+from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.number import THIS_N, Number, same_n
 from isoscope.core.site import Site
 from isoscope.estimation.clouds import Clouds
@@ -18,7 +18,6 @@ from isoscope.estimation.inference import holm
 from isoscope.estimation.metric import Metric
 from isoscope.estimation.paired_difference import BARE, Difference, difference
 from isoscope.metrics import registry
-from isoscope.runs.network_pairs import Network, name_network, network_of, pair_networks
 from isoscope.runs.results import Results
 from isoscope.statistics.any_statistics import Statistics
 
@@ -45,6 +44,8 @@ SETTINGS = (
 """The settings of a cell, apart from the model, that may change a number."""
 LEVEL = 0.05
 Place = tuple[str, str, int | None]
+Network = tuple[str, int | None, int | None]
+"""Model, step and seed."""
 
 
 @dataclass(frozen=True)
@@ -252,3 +253,70 @@ def _different_settings(a: dict[str, Any], b: dict[str, Any]) -> dict[str, tuple
     if a.get("fingerprint") != b.get("fingerprint") and a.get("data") == b.get("data"):
         names.append("fingerprint")
     return {name: (str(a.get(name)), str(b.get(name))) for name in names if a.get(name) != b.get(name)}
+
+
+def network_of(manifest: dict[str, Any]) -> Network:
+    """The network that a cell measured."""
+    columns = manifest["columns"]
+    return str(columns["model"]), columns.get("step"), columns.get("seed")
+
+
+def name_network(network: Network) -> str:
+    """The name of a network, with its step and seed."""
+    model, step, seed = network
+    return " · ".join([model, *(f"{word} {value}" for word, value in (("step", step), ("seed", seed)) if value is not None)])
+
+
+def pair_networks(a: Results, b: Results, models: dict[str, str]) -> list[tuple[Network, Network]]:
+    """Which network of one run is compared with which of the other; `models` as in `compare`."""
+    networks_a, networks_b = _networks_by_model(a), _networks_by_model(b)
+    pairs = []
+    for first, second in (models or _pair_models(networks_a, networks_b, a, b)).items():
+        in_a, in_b = _find_networks(first, networks_a, a), _find_networks(second, networks_b, b)
+        if len(in_a) == len(in_b) == 1:
+            pairs.append((in_a[0], in_b[0]))
+            continue
+        # Networks with the same step and seed are paired. If each side has one step only, as with NAME@STEP, the seed is enough.
+        one_step = len({step for _, step, _ in in_a}) == len({step for _, step, _ in in_b}) == 1
+        by_place = {network[1 + one_step :]: network for network in in_b}
+        common = [(network, by_place[network[1 + one_step :]]) for network in in_a if network[1 + one_step :] in by_place]
+        if not common:
+            raise IsoscopeError(f"The runs have no step and seed of {first} and {second} in common; name the steps as NAME@STEP.")
+        pairs += common
+    return pairs
+
+
+def _networks_by_model(run: Results) -> dict[str, list[Network]]:
+    """The measured networks of a run, each once, by model."""
+    networks = dict.fromkeys(network_of(manifest) for manifest in run.manifests() if "experiment" not in manifest["identity"])
+    if not networks:
+        raise IsoscopeError(f"{run.path} holds no measured model; `isoscope compare` takes two runs of `isoscope measure` or `sweep`.")
+    by_model: dict[str, list[Network]] = {}
+    for network in networks:
+        by_model.setdefault(network[0], []).append(network)
+    return by_model
+
+
+def _find_networks(name: str, held: dict[str, list[Network]], run: Results) -> list[Network]:
+    """The networks of a run that `NAME` or `NAME@STEP` means."""
+    if name in held:
+        return held[name]
+    model, _, step = name.rpartition("@")
+    if model in held and step.isdecimal():
+        steps = [network[1] for network in held[model]]
+        if int(step) in steps:
+            return [network for network in held[model] if network[1] == int(step)]
+        raise IsoscopeError(f"{run.path} holds {model} at the steps {', '.join(map(str, dict.fromkeys(steps)))}; got {step}.")
+    raise IsoscopeError(f"{run.path} does not hold {name!r}{nearest(name, list(held)) or '; it holds ' + ', '.join(held) + '.'}")
+
+
+def _pair_models(a: dict[str, list[Network]], b: dict[str, list[Network]], run_a: Results, run_b: Results) -> dict[str, str]:
+    """The names of the models that are compared: the only ones, or those of the same name."""
+    if len(a) == len(b) == 1:
+        return {next(iter(a)): next(iter(b))}
+    if common := {name: name for name in a if name in b}:
+        return common
+    raise IsoscopeError(
+        f"The runs have no model in common: {run_a.path} holds {', '.join(a)}, and {run_b.path} holds {', '.join(b)}; "
+        "say which to compare with --model NAME_A=NAME_B."
+    )

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.runs.cell import Cell
-from isoscope.runs.manifest import key_of
 from isoscope.runs.results import Results
 from isoscope.runs.rows import default_metrics, tables
 from isoscope.runs.run import Run
+from isoscope.runs.stored_cell import Cell, key_of
 from isoscope.statistics.any_statistics import Statistics, layout_of, merged
 
 WHOLE = [0, 1]

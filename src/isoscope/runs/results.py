@@ -18,10 +18,10 @@ from isoscope.estimation.clouds import Clouds
 from isoscope.estimation.drift_test import OUTCOME, PREDICTORS, associations
 from isoscope.estimation.profile import Profile
 from isoscope.metrics import curves, metrics, profiles, registry
-from isoscope.runs.cell import Cell, arrow_table, join_frames
-from isoscope.runs.manifest import key_of
 from isoscope.runs.rows import default_metrics, is_block, tables
 from isoscope.runs.run import Run
+from isoscope.runs.stored_cell import Cell, key_of
+from isoscope.runs.tables import arrow_table, join_frames
 from isoscope.statistics.any_statistics import Statistics
 
 EVERY = "every"

@@ -14,12 +14,10 @@ import pandas as pd
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.table import SERIES_COLUMNS, make_table
-from isoscope.runs.abandoned import clear_abandoned
-from isoscope.runs.cell import Cell, RemovedError, packed
-from isoscope.runs.manifest import MANIFEST, key_of, manifest_of
-from isoscope.runs.partial import read_partial, write_partial
-from isoscope.runs.tensors import Arrays
+from isoscope.runs.stored_cell import MANIFEST, Cell, RemovedError, key_of, manifest_of
+from isoscope.runs.tensors import Arrays, pack_statistics, read_partial, write_partial
 from isoscope.runs.writing import (
+    clear_abandoned,
     copy_cell,
     delete_cell,
     disk_errors_as_user_errors,
@@ -131,7 +129,7 @@ class Run:
             more: further fields of the manifest, such as `seconds`.
         """
         manifest = manifest_of(identity, columns, spec, keep, **more)
-        arrays = None if statistics is None or keep == "rows" else partial(packed, statistics, sample=keep == "all")
+        arrays = None if statistics is None or keep == "rows" else partial(pack_statistics, statistics, sample=keep == "all")
         series = make_table([], SERIES_COLUMNS) if series is None else series
         return self.write(key_of(identity), manifest, rows, series, arrays, replace=replace)
 

@@ -1,18 +1,24 @@
-"""Check the tables of a cell once, where they are read, so that no figure or claim need check them again.
+"""The tables of a cell in Arrow: reading them, joining those of many cells, and checking them.
 
-Values may be missing or infinite. Metrics, kinds and settings may come from another version or from a plug-in.
+They are checked once, where they are read, so that no figure or claim need check them again. Values may be missing or infinite. Metrics,
+kinds and settings may come from another version or from a plug-in.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
-from typing import Any
+from functools import lru_cache
+from typing import Any, BinaryIO
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from isoscope.core.site import KINDS
+from isoscope.core.table import make_table
 from isoscope.metrics import metrics
+from isoscope.trust.parquet_layout import open_checked_parquet
 from isoscope.trust.safe_io import parse_json
 
 REQUIRED = ("model", "metric", "name", "policy", "kind")
@@ -23,6 +29,39 @@ EMBEDDINGS = ("input_embedding", "output_embedding")
 """Sites that have a stack but no layer."""
 TEXTS = ("note", "verdict", "objective", "data", "policy", "unit", "dtype", "architecture", "cell", "isoscope")
 """Settings that are text, if a row has them."""
+
+
+def read_arrow_table(raw: BinaryIO, columns: dict[str, str]) -> pa.Table:
+    """These columns of a Parquet file; a ValueError if one is missing, or if the file claims more rows than it has bytes."""
+    size = os.fstat(raw.fileno()).st_size
+    with open_checked_parquet(raw) as file:
+        if (count := file.metadata.num_rows) > size:
+            raise ValueError(f"it claims {count:,} rows in {size:,} bytes")
+        if absent := [name for name in columns if name not in file.schema_arrow.names]:
+            raise ValueError(f"it lacks the column {absent[0]}")
+        return file.read(list(columns), use_threads=False).select(list(columns)).cast(_arrow_schema(tuple(columns.items())))
+
+
+def arrow_table(frame: pd.DataFrame, columns: dict[str, str]) -> pa.Table:
+    """A frame as an Arrow table with the types of the tables in cells."""
+    return pa.Table.from_pandas(frame[list(columns)], preserve_index=False).cast(_arrow_schema(tuple(columns.items())))
+
+
+def join_frames(tables: list[pa.Table], columns: dict[str, str]) -> pd.DataFrame:
+    """Arrow tables, one below the other, as one frame with these columns and types."""
+    if not tables:
+        return make_table([], columns)
+    types = {pa.int64(): pd.Int64Dtype(), pa.large_string(): pd.StringDtype()}
+    # Combined into one chunk: with a chunk of text per cell, every choice of rows would look at each of thousands of chunks.
+    joined = pa.concat_tables(tables).replace_schema_metadata(None).combine_chunks()
+    frame: pd.DataFrame = joined.to_pandas(types_mapper=types.get)
+    return frame.astype(columns)
+
+
+@lru_cache
+def _arrow_schema(columns: tuple[tuple[str, str], ...]) -> pa.Schema:
+    types = {"string": pa.large_string(), "Int64": pa.int64(), "float64": pa.float64()}
+    return pa.schema([(name, types[kind]) for name, kind in columns])
 
 
 def mistake_in_table(table: pa.Table) -> str:

@@ -17,12 +17,21 @@ from typing import Any
 from isoscope import __version__
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS
 from isoscope.core.temporary import TEMPORARY, WRITER, writer_has_ended
-from isoscope.runs.abandoned import is_whole_cell
-from isoscope.runs.manifest import FORMAT, MANIFEST, ROWS, SERIES, STATISTICS, file_name, is_file_of_a_cell, key_of, mistake_in, seal_holds
-from isoscope.runs.partial import read_cursor
 from isoscope.runs.states import Outline, mistake_among, mistake_in_site, outline_of
-from isoscope.runs.tensors import TensorFile
-from isoscope.runs.writing import sha256
+from isoscope.runs.stored_cell import (
+    FORMAT,
+    MANIFEST,
+    ROWS,
+    SERIES,
+    STATISTICS,
+    file_name,
+    is_file_of_a_cell,
+    key_of,
+    mistake_in_manifest,
+    seal_holds,
+)
+from isoscope.runs.tensors import TensorFile, read_cursor
+from isoscope.runs.writing import is_whole_cell, sha256
 from isoscope.statistics.site_statistics import VERSION
 from isoscope.trust.parquet_layout import open_checked_parquet
 from isoscope.trust.safe_io import open_regular, parse_json, read_text, regular_size
@@ -169,7 +178,7 @@ def _read_manifest(cell: Path, again: str) -> tuple[dict[str, Any] | None, list[
         return None, [fault("newer", f"its format is {manifest['format']}, and this isoscope reads {FORMAT}", "upgrade isoscope")]
     if manifest["format"] != FORMAT:
         return None, [fault("format", f"its format is {manifest['format']}, and this isoscope reads {FORMAT}")]
-    if mistake := mistake_in(manifest, cell.name):
+    if mistake := mistake_in_manifest(manifest, cell.name):
         return None, [fault("manifest", mistake)]
     faults = []
     holds = seal_holds(text)

@@ -21,11 +21,25 @@ import numpy as np
 import pandas as pd
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.core.temporary import WRITER, is_abandoned, new_writer_name, temporary_path
-from isoscope.runs.cell import Cell, RemovedError
-from isoscope.runs.manifest import AT, FILES, FORMAT, MANIFEST, ROWS, SERIES, STATISTICS, file_name, is_file_of_a_cell, seal_manifest
+from isoscope.core.temporary import WRITER, delete_path, find_abandoned, is_abandoned, new_writer_name, temporary_path
+from isoscope.runs.stored_cell import (
+    AT,
+    FILES,
+    FORMAT,
+    MANIFEST,
+    ROWS,
+    SERIES,
+    STATISTICS,
+    Cell,
+    RemovedError,
+    file_name,
+    is_file_of_a_cell,
+    mistake_in_manifest,
+    seal_holds,
+    seal_manifest,
+)
 from isoscope.runs.tensors import Arrays, write_tensors
-from isoscope.trust.safe_io import open_regular
+from isoscope.trust.safe_io import open_regular, parse_json, read_text
 
 
 class FullDiskError(IsoscopeError):
@@ -83,7 +97,7 @@ def copy_cell(folder: Path, cell: Cell) -> Cell:
             with open_regular(cell.path_of(name)) as source, (temporary / name).open("wb") as target:
                 shutil.copyfileobj(source, target, 1 << 20)
             if sha256(temporary / name) != entry.get("sha256"):
-                raise cell.damaged(name, "its hash is not that of what was written")
+                raise cell.damage_error(name, "its hash is not that of what was written")
         return cell.manifest
 
     return _publish(folder, lambda temporary: cell.read_consistently(lambda: copy_files(temporary)), cell.manifest["keep"])
@@ -251,3 +265,35 @@ def sha256(path: Path, progress: Callable[[int], None] = lambda size: None) -> s
             digest.update(block)
             progress(len(block))
     return digest.hexdigest()
+
+
+def clear_abandoned(folder: Path) -> None:
+    """Adopt or delete what processes were writing into this folder when they were killed."""
+    if folder.is_dir():
+        for path, name in find_abandoned(folder):
+            if not _adopt_cell(path, path.with_name(name["name"])):
+                delete_path(path)
+
+
+def _adopt_cell(path: Path, cell: Path) -> bool:
+    """Rename a whole cell to its own name, unless there is one of that name; return whether that was done."""
+    # The process was killed just before its last rename. Its cell took minutes or hours, and is as good as any.
+    if os.path.lexists(cell) or not is_whole_cell(path, cell.name):
+        return False
+    for file in (*path.iterdir(), path):
+        flush(file)
+    path.rename(cell)
+    flush(cell.parent)
+    return True
+
+
+def is_whole_cell(folder: Path, key: str) -> bool:
+    """Whether a folder holds a complete cell of this key: the seal of its manifest holds, and so does the hash of each file."""
+    try:
+        text = read_text(folder / MANIFEST, follow=False)
+        manifest = parse_json(text)
+        if not (seal_holds(text) and isinstance(manifest, dict)) or mistake_in_manifest(manifest, key):
+            return False
+        return all(sha256(folder / file) == entry["sha256"] for file, entry in manifest["files"].items())
+    except (OSError, ValueError):
+        return False

@@ -10,8 +10,8 @@ import pandas as pd
 from isoscope import __version__
 from isoscope.core.table import TABLE_COLUMNS, concat_tables, make_table
 from isoscope.measuring.module_feeder import STACK
-from isoscope.runs.manifest import key_of
 from isoscope.runs.run import Run
+from isoscope.runs.stored_cell import key_of
 
 EXPERIMENT = "watch"
 FAILURES, LONGEST = 20, 20_000

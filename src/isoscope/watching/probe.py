@@ -16,9 +16,9 @@ from isoscope.core.table import TABLE_COLUMNS, concat_tables
 from isoscope.measuring.module_batches import copy_batch
 from isoscope.measuring.module_feeder import STACK, ModuleFeeder
 from isoscope.measuring.single_pass import Pass
-from isoscope.runs.manifest import key_of
 from isoscope.runs.rows import tables
 from isoscope.runs.run import Run
+from isoscope.runs.stored_cell import key_of
 from isoscope.watching.projections import Found, find_projections
 
 OF_STATES = ["mean_cosine", "drift_ratio", "mean_norm", "effective_rank", "top_share", "two_nn"]

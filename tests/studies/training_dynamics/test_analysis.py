@@ -18,8 +18,8 @@ from isoscope.measuring.cell import measure_model
 from isoscope.measuring.cell_identity import cell_identity
 from isoscope.measuring.options import Options
 from isoscope.models.naming.model_name import resolve_model
-from isoscope.runs.manifest import key_of
 from isoscope.runs.run import Run
+from isoscope.runs.stored_cell import key_of
 from isoscope.sources import open_source
 from isoscope.studies.training_dynamics.analysis import derived, dynamics, suites
 from tests.conftest import word_tokenizer

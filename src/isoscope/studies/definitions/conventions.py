@@ -37,7 +37,7 @@ class Convention:
 
     name: str
     reference: str
-    """The key of its BibTeX entry in `isoscope.runs.bibliography`."""
+    """The key of its BibTeX entry in `runs/bibliography.bib`."""
     policy: str
     """The token policy."""
     final: bool

@@ -12,8 +12,8 @@ from isoscope.core.study import Study
 
 def write_closed_forms(run: Path, options: Mapping[str, Any], progress: Progress) -> None:
     """Write the closed forms for isotropic vectors as a cell."""
-    from isoscope.runs.manifest import key_of
     from isoscope.runs.run import Run
+    from isoscope.runs.stored_cell import key_of
     from isoscope.studies.isotropic_null.experiment import DIMENSIONS, isotropic_tables
 
     identity = {"experiment": "isotropic", "version": 1, "n": 4096, "d": list(DIMENSIONS), "shard": [0, 1]}

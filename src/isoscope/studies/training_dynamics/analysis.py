@@ -12,10 +12,9 @@ import pandas as pd
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.table import TABLE_COLUMNS, make_table
 from isoscope.measuring.options import Options
-from isoscope.runs.cell import Cell
-from isoscope.runs.manifest import key_of
 from isoscope.runs.results import Results
 from isoscope.runs.run import Run
+from isoscope.runs.stored_cell import Cell, key_of
 from isoscope.statistics.kernel import one_thread
 from isoscope.studies.training_dynamics.alignment_rows import alignments, directions
 from isoscope.studies.training_dynamics.dimension_rows import dimension_series, dimensions

@@ -18,7 +18,7 @@ from isoscope.estimation.attention_cloud import AttentionCloud
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.metric import Metric
 from isoscope.metrics import registry
-from isoscope.runs.cell import Cell
+from isoscope.runs.stored_cell import Cell
 from isoscope.statistics.any_statistics import Kept, Layout, Statistics, layout_of
 from isoscope.statistics.attention_statistics import ROW_SUMS, SEQUENCE_SUMS
 from isoscope.statistics.head_statistics import Heads

@@ -20,7 +20,7 @@ from isoscope.models.loading.model_errors import first_line
 from isoscope.models.tapping.attention_call import AttentionCall
 from isoscope.models.tapping.attention_tap import AttentionTap
 from isoscope.models.tapping.tap import Tap, points_of
-from isoscope.runs.manifest import key_of
+from isoscope.runs.stored_cell import key_of
 from isoscope.studies.untrained_block.networks import SeeAttention, SeeHidden, Sizes, Subject
 
 AT_ONCE = 4

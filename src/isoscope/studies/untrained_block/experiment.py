@@ -21,8 +21,8 @@ from isoscope.core.memory import check_room
 from isoscope.core.numerics import margin
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.core.user_input import MAX_BLOCKS, MAX_SEED, check_count
-from isoscope.runs.manifest import key_of
 from isoscope.runs.run import Run
+from isoscope.runs.stored_cell import key_of
 from isoscope.studies.untrained_block.block_probe import probe_network
 from isoscope.studies.untrained_block.curves import HISTOGRAM, KIND, TRAINED
 from isoscope.studies.untrained_block.networks import INITS, NORMS, PlainNetwork, Sizes, Subject, parse_variant
