@@ -84,7 +84,7 @@ def measure(threads: int, repeats: int) -> dict[str, list[float]]:
                 tap = Tap({"encoder": Stack(model)}, receive)
                 tap.begin()
                 started = time.perf_counter()
-                with tap.attached():
+                with tap.attach():
                     forward()
                 whole = time.perf_counter() - started
                 if repeat >= 2:  # the first passes fill caches and the buffers of few points

@@ -25,8 +25,8 @@ set shown sought split spoken stood taken taught told thought understood won wri
 """Past participles that do not end in -ed."""
 PATTERNS = frozenset(("__init__", "analysis", "claims", "command", "experiment", "figures", "paper", "sentences", "study"))
 """File names that may be repeated, one per study; `__init__` in every package."""
-FOLDERS = frozenset(("families", "formats", "readers", "architectures", "suites"))
-"""Folders whose files are named after what they are about, in several of them alike: `families/whisper.py`, `formats/whisper.py`."""
+FOLDERS = frozenset(("families", "readers", "architectures"))
+"""Folders whose files are named after what they are about, in several of them alike: `families/text.py`, `readers/text.py`."""
 
 TRACE = """
 import sys, tempfile
@@ -87,7 +87,7 @@ def repeated_names(files: list[Path]) -> list[str]:
 def unmirrored(root: Path, files: list[Path]) -> list[str]:
     """Modules without a test file of their name in the folder of `tests/` that mirrors theirs. Declared objects are tested by contracts."""
     source, tests = root / "src" / "isoscope", root / "tests"
-    declared = {"metrics", "figures", "families", "claims", "architectures", "formats", "suites"}
+    declared = {"metrics", "figures", "families", "claims", "architectures"}
     left = [file for file in files if file.stem != "__init__" and not declared & set(file.relative_to(source).parts[:-1])]
     return [
         str(path) for file in left if not (tests / (path := file.relative_to(source)).parent / f"test_{path.stem.lstrip('_')}.py").is_file()

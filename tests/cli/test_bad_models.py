@@ -185,7 +185,7 @@ def test_a_damaged_configuration(quick, model_copy, config, said):
 def test_a_damaged_tokenizer(quick, model_copy):
     folder = model_copy()
     (folder / "tokenizer.json").write_text("{nope")
-    quick(folder).refused(f"{folder} cannot be loaded: ")
+    quick(folder).refused(f"{folder / 'tokenizer.json'} cannot be read: ")
 
 
 @pytest.mark.parametrize("content", [b"rubbish", b"", b"GGUF" + bytes(100), b"GGUF\x03\0\0\0" + b"\xff" * 64])

@@ -36,7 +36,7 @@ MEASURING = [
     "models.loading.readers.tokenizer:_follow_settings",
     "models.loading.readers.text:_make_chunks",
     "models.loading.readers.text:TextReader._positions",
-    "models.loading.config_limits:SizeLimits.check",
+    "models.loading.file_limits:SizeLimits.check",
     "models.loading.load:_model_class",
     "trust.weight_files:weights_in",
     "measuring.sites:Sites._receive",

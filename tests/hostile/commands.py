@@ -142,7 +142,7 @@ def digest(said: str) -> str:
 
 def hidden_bug(error: BaseException) -> str:
     """The exception behind a refusal that a line of isoscope's raised and nobody meant to; nothing where there is none."""
-    from isoscope.models.loading.model_errors import is_raised_by_us
+    from isoscope.models.model_errors import is_raised_by_us
 
     cause = error.__cause__ or error.__context__  # the second where nobody wrote `from error`
     while cause is not None:

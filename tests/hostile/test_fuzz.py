@@ -420,7 +420,7 @@ def test_shapes_that_no_library_has_room_for(seeds, tmp_path, shape):
     import hashlib
 
     from isoscope import repair
-    from isoscope.models.loading.formats.state import read_file
+    from isoscope.models.loading.weights import read_file
     from isoscope.models.naming.audit import tensor_hashes
     from isoscope.runs.tensors import read_partial
 
@@ -495,7 +495,7 @@ def test_a_model_in_earnest_is_held_to_the_same(seeds, tmp_path):
     import torch
     from transformers import PretrainedConfig
 
-    from isoscope.models.loading.config_limits import build_model, check_model_size
+    from isoscope.models.loading.file_limits import build_model, check_model_size
     from isoscope.models.naming.model_name import resolve_model
 
     class Looks(torch.nn.Module):
@@ -682,7 +682,7 @@ def test_a_number_that_the_first_seed_does_not_have_is_drawn_of_another(seeds, t
 def test_what_torch_raises_under_a_trace_of_channels_is_the_model_s():
     import torch
 
-    from isoscope.models.loading.model_errors import is_raised_by_us
+    from isoscope.models.model_errors import is_raised_by_us
     from isoscope.models.tapping.channels import ChannelTrace
 
     with pytest.raises(RuntimeError, match="Kernel size can't be greater") as raised, ChannelTrace():

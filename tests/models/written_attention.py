@@ -22,7 +22,7 @@ def watch_attention(stacks, run):
     with torch.inference_mode():
         plain = run()
         tap.begin()
-        with tap.attached(), AttentionTap(tap.running, lambda call: calls.append(copy_call(call))):
+        with tap.attach(), AttentionTap(tap.running, lambda call: calls.append(copy_call(call))):
             tapped = run()
     return calls, (plain, tapped)
 
@@ -159,6 +159,6 @@ WRITTEN = {
 def labels(model):
     tap, labels = Tap({"encoder": Stack(model, "layers.*")}, lambda site, state: None), []
     tap.begin()
-    with torch.inference_mode(), tap.attached(), AttentionTap(tap.running, lambda call: labels.append(call.site.label)):
+    with torch.inference_mode(), tap.attach(), AttentionTap(tap.running, lambda call: labels.append(call.site.label)):
         model(torch.randn(2, 9, 12))
     return labels

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.models.loading.formats.state import unpickle
+from isoscope.models.loading.weights import unpickle
 from isoscope.trust.pickles import check_archive, is_archive
 from tests.hostile.confined import confined
 
@@ -49,7 +49,7 @@ def test_an_archive_with_a_comment_is_refused_before_it_is_unfolded(bomb, commen
     add_comment(bomb, comment)
     assert is_archive(bomb)
     call = f"unpickle(Path({str(bomb)!r}))"
-    said = confined(call, setup="import torch; from isoscope.models.loading.formats.state import unpickle", megabytes=300)
+    said = confined(call, setup="import torch; from isoscope.models.loading.weights import unpickle", megabytes=300)
     assert said == [f"{bomb} is an archive that torch.save did not write, and was not opened. Ask for safetensors."]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isoscope.measuring.options import SAMPLE_UP_TO
-from isoscope.models.tapping.hook_guard import HookGuard
+from isoscope.models.model_errors import HookGuard
 from isoscope.statistics.jackknife_groups import groups_at
 
 if TYPE_CHECKING:

@@ -27,10 +27,9 @@ from isoscope.measuring.single_pass import Batch, Pass
 from isoscope.measuring.sites import Sites
 from isoscope.measuring.stream import WINDOW_BATCHES, Cursor, Sequence, Stream, frequency_bins, make_batches, mark_last_parts
 from isoscope.models.loading.chunk import ModelInput
-from isoscope.models.loading.device_map import weight_of
 from isoscope.models.loading.family import LoadedModel
-from isoscope.models.loading.load import load_model
-from isoscope.models.loading.model_errors import CANNOT_RUN, model_errors_as_user_errors
+from isoscope.models.loading.load import load_model, weight_of
+from isoscope.models.model_errors import CANNOT_RUN, model_errors_as_user_errors
 from isoscope.models.naming.model_name import ModelReference
 from isoscope.models.tapping.blocks import Blocks
 from isoscope.models.tapping.layout import BatchLayout, Rows, Slicer

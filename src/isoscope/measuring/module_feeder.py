@@ -21,9 +21,9 @@ from isoscope.measuring.single_pass import Batch
 from isoscope.measuring.sites import Sites
 from isoscope.models.loading.chunk import Positions
 from isoscope.models.loading.family import Stack
-from isoscope.models.tapping.autocast import autocast_off
 from isoscope.models.tapping.blocks import Blocks
 from isoscope.models.tapping.layout import BatchLayout, Rows, Slicer
+from isoscope.models.tapping.tap import autocast_off
 from isoscope.statistics.sample import item_hash
 
 STACK = "backbone"

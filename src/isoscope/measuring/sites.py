@@ -15,10 +15,10 @@ from isoscope.measuring.attention_sites import AttentionSites
 from isoscope.measuring.memory_estimate import Plan, SitePlan
 from isoscope.measuring.options import Options
 from isoscope.models.loading.family import Stack
-from isoscope.models.tapping.blocks import stages
+from isoscope.models.tapping.blocks import number_stages, points_of
 from isoscope.models.tapping.layout import BatchLayout
 from isoscope.models.tapping.reduction import reduce_state
-from isoscope.models.tapping.tap import Tap, points_of
+from isoscope.models.tapping.tap import Tap
 from isoscope.statistics.any_statistics import Statistics, filled
 from isoscope.statistics.site_statistics import SiteStatistics
 
@@ -126,7 +126,7 @@ class Sites:
     def _run_tapped(self, run: Callable[[], object], mode: contextlib.AbstractContextManager[Any] | None = None) -> None:
         mode = mode or (contextlib.nullcontext() if self.attention is None else self.attention.mode)
         self.tap.begin()
-        with torch.inference_mode(), self.tap.attached(), mode:
+        with torch.inference_mode(), self.tap.attach(), mode:
             run()
 
     def _readings(self, site: Site, tensor: Tensor) -> Iterator[tuple[Site, Tensor]]:
@@ -170,7 +170,7 @@ class Sites:
 
     def marks(self) -> dict[str, Any]:
         """What the settings of every row say about the taps: stages, layout of channels, autocast, and cosines of activations alone."""
-        by_stage = {stack: of_blocks for stack, blocks in self.tap.stacks.items() if (of_blocks := stages(blocks)) is not None}
+        by_stage = {stack: of_blocks for stack, blocks in self.tap.stacks.items() if (of_blocks := number_stages(blocks)) is not None}
         layouts = {site.label: layout for site, layout in self.tap.layouts.items()} if self.tap.channels is None else {}
         channels: Any = next(iter(layouts.values())) if len(set(layouts.values())) == 1 else layouts
         marks = {"stages": by_stage, "channels": channels, "activation_nulls": self.tap.nulls, "autocast": self.tap.autocast}

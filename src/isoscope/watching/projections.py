@@ -13,12 +13,11 @@ from torch import Tensor, nn
 
 from isoscope.measuring.sites import Sites
 from isoscope.models.tapping.attention_tap import MULTI_HEAD_ATTENTION, AttentionTap
-from isoscope.models.tapping.lineage import Lineage, lineage
-from isoscope.models.tapping.tensor_node import Node
+from isoscope.models.tapping.lineage import Lineage, Node, trace_lineage
 from isoscope.models.tapping.torch_functions import Role
 
 if TYPE_CHECKING:
-    from isoscope.models.tapping.attention_call import AttentionSide
+    from isoscope.models.tapping.lineage import AttentionSide
 
 NAMED = {
     "query": re.compile(r"^(w_?q|q|q_?(proj|projection|lin|linear)|quer(y|ies)(_\w+)?)$", re.IGNORECASE),
@@ -121,7 +120,7 @@ def projection(line: Lineage) -> Projection | None:
         before = next((parent for parent in parents if parent.leaves & own), None)
         if before is None or any(not parent.leaves and not parent.parameter for parent in parents):
             return None
-        line = lineage(before)
+        line = trace_lineage(before)
 
 
 def _outputs(line: Lineage) -> Tensor | None:

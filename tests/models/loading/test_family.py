@@ -8,7 +8,8 @@ import isoscope
 from isoscope.models.loading.family import families
 from isoscope.models.loading.load import load_model
 from isoscope.models.naming.model_name import resolve_model
-from isoscope.models.tapping.tap import Tap, points_of
+from isoscope.models.tapping.blocks import points_of
+from isoscope.models.tapping.tap import Tap
 from isoscope.sources import open_source
 from tests.models.brute_layers import brute
 from tests.models.zoo import ZOO, build, kind_of
@@ -209,7 +210,7 @@ def test_a_tapped_model_computes_the_same_bit_for_bit(title, loaded_of, data):
         plain = loaded.base(**fed.arguments)
         tap.learn(lambda: loaded.base(**fed.arguments))
         tap.begin()
-        with tap.attached():
+        with tap.attach():
             tapped = loaded.base(**fed.arguments)
     assert seen
     assert len(seen) == len(set(seen))

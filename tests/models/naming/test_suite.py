@@ -3,8 +3,8 @@
 import pytest
 
 from isoscope.core.errors import IsoscopeError
+from isoscope.models.naming.checkpoint_names import step_in
 from isoscope.models.naming.suite import Checkpoint, open_suite, open_suites
-from isoscope.models.naming.suites.checkpoint_names import step_in
 
 
 def places(suite):

@@ -92,7 +92,7 @@ def way(request, monkeypatch):
     if request.param == "torch":
         monkeypatch.setattr(module, "compiled", lambda name: None)
     else:
-        assert module.compiled("isoscope.models.tapping.attention_fused") is not None
+        assert module.load_compiled("isoscope.models.tapping.attention_fused") is not None
 
 
 CAUSAL = torch.ones(T, T).tril().bool()

@@ -288,7 +288,7 @@ def test_keys_without_a_position_are_refused(no_fast_path):
     tap = Tap({"encoder": Stack(model)}, lambda site, state: None)
     tap.begin()
     watched = AttentionTap(tap.running, lambda call: None)
-    with pytest.raises(IsoscopeError, match="put in keys that no position has"), torch.inference_mode(), tap.attached(), watched:
+    with pytest.raises(IsoscopeError, match="put in keys that no position has"), torch.inference_mode(), tap.attach(), watched:
         model(torch.randn(2, 9, 12))
 
 

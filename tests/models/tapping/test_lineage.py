@@ -26,7 +26,7 @@ def test_queries_and_keys_are_what_their_norm_gives(title, tmp_path):
     tap = Tap(model.family.stacks(model.base), lambda site, state: None)
     with torch.inference_mode():
         tap.begin()
-        with tap.attached(), AttentionTap(tap.running, calls.append):
+        with tap.attach(), AttentionTap(tap.running, calls.append):
             model.base(**fed)
     for handle in handles:
         handle.remove()

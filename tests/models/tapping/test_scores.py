@@ -36,7 +36,7 @@ def test_hand_written_attention(style):
         plain = model(x)
         own.clear()
         tap.begin()
-        with tap.attached(), AttentionTap(tap.running, receive):
+        with tap.attach(), AttentionTap(tap.running, receive):
             tapped = model(x)
     assert torch.equal(plain, tapped)
     assert [call.site.label for call in calls] == ["encoder.attention.1", "encoder.attention.2"]

@@ -54,7 +54,7 @@ def test_a_tapped_model_computes_the_same_bit_for_bit(name, small_models):
         plain = loaded.base(**feed)[0]
         tap = Tap(loaded.family.stacks(loaded.base), lambda site, state: seen.append((site.label, float(state.sum()))))
         tap.begin()
-        with tap.attached():
+        with tap.attach():
             tapped = loaded.base(**feed)[0]
         after = loaded.base(**feed)[0]
     assert torch.equal(plain, tapped)

@@ -13,7 +13,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.registry import Registry
 from isoscope.core.source import source_modality
 from isoscope.models.loading.chunk import Reader
-from isoscope.models.loading.weight_fit import WeightFit, output_embedding
+from isoscope.models.loading.weights import WeightFit, output_embedding
 from isoscope.models.naming.model_name import ModelReference
 
 RANDOM = "random"

@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 import warnings
 from collections.abc import Collection, Iterator
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from isoscope.core.errors import IsoscopeError, IsoscopeWarning, nearest
+from isoscope.core.errors import IsoscopeError, IsoscopeWarning, import_optional, nearest
 from isoscope.core.model_groups import UNTRAINED
 from isoscope.models.loading.architectures import register_architectures
-from isoscope.models.loading.config_limits import build_model, check_config_numbers, check_model_size, check_preprocessing
-from isoscope.models.loading.device_map import device_map_options, input_device
 from isoscope.models.loading.family import Family, LoadedModel, family_of
-from isoscope.models.loading.formats.state import state_for
-from isoscope.models.loading.formats.whisper import read_whisper
-from isoscope.models.loading.model_errors import model_errors_as_user_errors, own_code_error
-from isoscope.models.loading.tokenizer_growth import check_tokenizer, check_tokenizer_files
-from isoscope.models.loading.weight_fit import WeightFit, compare_weights
+from isoscope.models.loading.file_limits import (
+    build_model,
+    check_config_numbers,
+    check_model_size,
+    check_preprocessing,
+    check_tokenizer,
+    check_tokenizer_files,
+)
+from isoscope.models.loading.weights import WeightFit, compare_weights, state_for
+from isoscope.models.loading.whisper_checkpoint import read_whisper
+from isoscope.models.model_errors import model_errors_as_user_errors, own_code_error
 from isoscope.models.naming.model_name import ModelReference, read_config
 from isoscope.trust.gguf import check_gguf
 from isoscope.trust.model_files import is_standard, weights_in
 from isoscope.trust.pickles import check_archive
+from isoscope.trust.safe_io import parse_json
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 DEVICES = ("auto", "cpu", "cuda", "mps", "xpu")
+MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
+"""The ways that accelerate knows to spread the layers of a large model over devices, memory and disk."""
 
 
 def pick_device(device: str) -> torch.device:
@@ -226,3 +235,42 @@ def _load_weights(
         return model, report
     with model_errors_as_user_errors(reference):
         return type(model).from_pretrained(None, state_dict=renamed, **options)  # type: ignore[no-any-return]
+
+
+def device_map_options(text: str) -> dict[str, Any]:
+    """The options of `from_pretrained` for a map: a name that accelerate knows, or a JSON object with the device of each module.
+
+    >>> device_map_options('{"model.embed_tokens": 0, "model.layers": "cpu"}')["device_map"]
+    {'model.embed_tokens': 0, 'model.layers': 'cpu'}
+    """
+    import_optional("accelerate", "--device-map")
+    if not text.startswith("{"):
+        if text not in MAPS:
+            raise IsoscopeError(
+                f"--device-map takes {', '.join(MAPS)} or an object in JSON; got {text!r}{nearest(text, list(MAPS)) or '.'}"
+            )
+        return {"device_map": text, "offload_folder": _make_offload_folder()}
+    try:
+        devices = parse_json(text)
+    except ValueError as error:
+        raise IsoscopeError(f"--device-map is not an object in JSON ({error}).") from error
+    return {"device_map": devices, **({"offload_folder": _make_offload_folder()} if "disk" in devices.values() else {})}
+
+
+def _make_offload_folder() -> str:
+    """Make a folder for layers that fit neither on devices nor in memory; it goes with the process' other temporary files."""
+    return tempfile.mkdtemp(prefix="isoscope-offload-")
+
+
+def input_device(model: Any) -> torch.device:
+    """The device on which a spread model expects its input."""
+    # accelerate lists modules in the order of the model, so the first device is that of the embeddings.
+    places = [place for place in getattr(model, "hf_device_map", {}).values() if place != "disk"]
+    return torch.device(places[0] if places else "cpu")
+
+
+def weight_of(module: Any) -> Tensor:
+    """A module's weight, even if accelerate keeps it on disk until it is needed."""
+    weight: Tensor = module.weight
+    on_disk = getattr(getattr(module, "_hf_hook", None), "weights_map", None)
+    return on_disk["weight"] if weight.is_meta and on_disk is not None else weight

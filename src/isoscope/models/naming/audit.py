@@ -55,7 +55,7 @@ def _read_tensors(path: Path) -> Iterator[tuple[str, Tensor]]:
     """The tensors of a file one at a time, because another model is in memory meanwhile."""
     from safetensors import safe_open
 
-    from isoscope.models.loading.formats.state import damaged_safetensors_as_user_errors, read_file
+    from isoscope.models.loading.weights import damaged_safetensors_as_user_errors, read_file
 
     if path.suffix != ".safetensors":
         yield from read_file(path).items()  # mapped, so that only tensors in use take memory

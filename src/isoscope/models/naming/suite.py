@@ -9,8 +9,7 @@ from pathlib import Path
 
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.user_input import NumberSelection, expand_home
-from isoscope.models.naming.suites.checkpoint_names import Member, Pattern
-from isoscope.models.naming.suites.folder_suite import find_members, match_paths, pattern_name
+from isoscope.models.naming.checkpoint_names import Member, Pattern, find_members, match_paths, pattern_name
 
 EMBEDDED = "embedded"
 Place = tuple[int | None, int]
@@ -104,7 +103,7 @@ def _find_members(spec: str, steps: NumberSelection | None, seeds: NumberSelecti
     if spec.startswith((".", "/", "~")):
         raise IsoscopeError(f"There is no folder or file that {spec} stands for.")
     if steps is None or pattern.has_wildcard or (pattern.has_seeds and seeds is None):
-        from isoscope.models.naming.suites.hub_suite import list_checkpoints
+        from isoscope.models.naming.hub_suite import list_checkpoints
 
         return pattern.name, list_checkpoints(pattern, seeds.all_numbers() if seeds is not None else None)
     if seeds is not None and not pattern.has_seeds:

@@ -1,14 +1,21 @@
-"""One attention of a forward pass, as the tap sees it: its queries, keys, mask and bias."""
+"""One attention of a forward pass, and its scores, sequence by sequence and block of rows by block of rows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from isoscope.core.site import Site
-from isoscope.models.tapping.lineage import Lineage
-from isoscope.models.tapping.tensor_node import Node, Rearrange
+from isoscope.models.tapping.scores import CLOSED
+
+FEW = 4
+"""If there are this many times fewer rows than keys, taking the mean off the keys costs more than taking it off the rows."""
+SAFE = (-80.0, 60.0)
+"""Within these bounds around its row's mean, a score has an exponential that float32 holds, and so have sums; beyond them use softmax."""
 
 
 @dataclass(frozen=True)
@@ -36,27 +43,155 @@ class AttentionCall:
 
 
 @dataclass(frozen=True)
-class AttentionSide:
-    """The queries or the keys of a call, in the form (b, h, t, e)."""
+class SequenceScores:
+    """One sequence of a call: the rows that count, and the keys that any of them may see.
 
-    tensor: Tensor
-    plain: Tensor
-    node: Node
-    line: Lineage
+    Keys are taken about their mean: this shifts all scores of a row alike, changes no probability, and keeps digits if all keys share a
+    large part, as anisotropic keys do.
+    """
+
+    query: Tensor  # (h, m, e)
+    key: Tensor  # (h_k, n, e) about their mean, times the scale
+    mean: Tensor | None  # (h_k, e) that mean, times the scale; None if rows are few: then the queries are scaled instead
+    scores: Tensor | None  # (h, t, s), of all rows and keys
+    bias: Tensor | None  # (1 or h, 1 or m, n)
+    open: Tensor | None  # (1 or h, m, n) bool; None if everything is open
+    closes: bool  # whether the bias, or the scores, close positions too
+    rows: Tensor | None  # (m,) which rows these are, if some are left out
+    columns: Tensor | None  # (n,) which keys these are, if some are left out
 
     @classmethod
-    def from_tensor(cls, given: Tensor, node: Node, line: Lineage, form: Rearrange) -> AttentionSide:
-        """A side from the tensor that attention was given; `form` brings it into (b, h, t, e)."""
-        tensor, plain = form(given), line.unrotated()
-        return cls(tensor, tensor if plain is None else form(plain), node, line)
+    def from_call(cls, call: AttentionCall, i: int, rows: Tensor | None, room: Tensor) -> SequenceScores:
+        """Sequence i of a call, cut to these rows and to the keys that any row sees; its keys are written into `room`."""
+        query, key = (part if part.dtype == room.dtype else part.to(room.dtype) for part in (call.query[i], call.key[i]))
+        query = query if rows is None else query[:, rows]
+        scores = None if call.scores is None else call.scores[i]
+        mask = _select_sequence(call.mask, i, rows, key.shape[1])
+        bias = _select_sequence(call.bias, i, rows, key.shape[1]) if scores is None else None
+        additive = bias if scores is None else scores
+        closes = additive is not None and bool(additive.amin() <= CLOSED)
+        if closes and bias is not None and len(bias) == 1:
+            # A float mask that all heads share. As a bool mask its windows are computed once, not once per head.
+            closed = bias <= CLOSED
+            mask, closes = ~closed if mask is None else mask & ~closed, False
+            bias = bias.masked_fill(closed, 0.0)
+            bias = bias if bool(bias.any()) else None
+        columns = None
+        if mask is not None:
+            seen = mask.flatten(0, 1).any(0)  # a key that no row sees is left out: it may be padding, and hold anything
+            columns = None if bool(seen.all()) else seen.nonzero()[:, 0]
+            if columns is not None:
+                key, mask = key[:, columns], mask[..., columns]
+                bias = None if bias is None else bias[..., columns]
+            mask = None if bool(mask.all()) else mask.expand(-1, query.shape[1], -1)
+        if FEW * query.shape[1] <= key.shape[1]:
+            return cls(query * call.scale, key, None, scores, bias, mask, closes, rows, columns)
+        mean = key.mean(1) if key.shape[1] else key.sum(1)
+        centred = torch.sub(key, mean[:, None], out=room[: key.numel()].view(key.shape)).mul_(call.scale)
+        return cls(query, centred, mean * call.scale, scores, bias, mask, closes, rows, columns)
 
-    def without_copies(self) -> AttentionSide:
-        """The side without the copies of key heads that a model with grouped queries makes."""
-        copies, heads = self.line.count_repeats(), self.tensor.shape[1]
-        if copies == 1 or heads % copies:
-            return self
-        grouped = self.tensor.unflatten(1, (-1, copies))
-        if not bool((grouped == grouped[:, :, :1]).all()):  # repeated along another axis than the heads
-            return self
-        tensor = self.tensor[:, ::copies]
-        return AttentionSide(tensor, tensor if self.plain is self.tensor else self.plain[:, ::copies], self.node, self.line)
+    def write_block(self, j: int, at: slice, between: slice, out: Tensor, offset: Tensor) -> None:
+        """Write the scores of head j in these rows and between these keys to `out`, and what the mean key adds to a row to `offset`."""
+        if self.scores is not None:
+            out.copy_(self._model_scores(j, at)[:, between])
+            offset.zero_()
+            return
+        key_head = j // (len(self.query) // len(self.key))
+        query, key, mean = self.query[j, at], self.key[key_head, between], None if self.mean is None else self.mean[key_head]
+        torch.mm(query, key.T, out=out)
+        if mean is None:
+            offset.zero_()
+        else:
+            torch.mv(query, mean, out=offset)
+        if self.bias is not None:
+            bias = self.bias[j if len(self.bias) > 1 else 0]
+            out.add_(bias[at if len(bias) > 1 else slice(None), between])
+
+    def _model_scores(self, j: int, at: slice) -> Tensor:
+        """(m, n) the scores that the model itself computed for these rows of head j."""
+        assert self.scores is not None
+        part = self.scores[j, at] if self.rows is None else self.scores[j][self.rows[at]]
+        return part if self.columns is None else part[:, self.columns]
+
+    @property
+    def heads_see_alike(self) -> bool:
+        """Whether all heads may see the same keys."""
+        return not self.closes and (self.open is None or len(self.open) == 1)
+
+    def open_keys(self, j: int, at: slice) -> Tensor | None:
+        """(m, n) bool, which keys these rows of head j may see; None if they may see all."""
+        seen = None if self.open is None else self.open[j if len(self.open) > 1 else 0, at]
+        if self.closes:
+            added = self._model_scores(j, at) if self.bias is None else self.bias[j, at if self.bias.shape[1] > 1 else slice(None)]
+            part = added > CLOSED
+            seen = part.expand(at.stop - at.start, -1) if seen is None else seen & part
+        return seen
+
+
+def _select_sequence(part: Tensor | None, i: int, rows: Tensor | None, keys: int) -> Tensor | None:
+    """The part for sequence i of a tensor that broadcasts to (b, h, t, s), cut to these rows; equal heads or rows are kept once."""
+    if part is None:
+        return None
+    part = part.reshape((1,) * (4 - part.dim()) + part.shape)
+    part = part[i if len(part) > 1 else 0]
+    for axis in (0, 1):
+        if part.stride(axis) == 0:  # an expanded axis repeats the same memory
+            part = part.narrow(axis, 0, 1)
+    part = part if rows is None or part.shape[1] == 1 else part[:, rows]
+    return part.expand(-1, -1, keys)
+
+
+@dataclass(frozen=True)
+class Window:
+    """The keys that the rows of a block may see, from the first to the last that any of them sees, and which of those are closed."""
+
+    seen: Tensor | None  # (m, n) bool, as it was given
+    between: slice
+    count: Tensor | int  # (m,) open keys of each row, or of all
+    edge: slice | None = None  # the columns, counted from the start of `between`, in which anything is closed
+    spans: tuple[np.ndarray, np.ndarray] | None = None  # (m,) first and last column that each row sees, if there are no gaps
+
+    @classmethod
+    def from_mask(cls, seen: Tensor | None, m: int, n: int) -> Window:
+        """The window of a mask (m, n), or of m rows and n keys if everything is open."""
+        if seen is None:
+            return cls(None, slice(0, n), n, spans=(np.zeros(m, dtype=np.int64), np.full(m, n)))
+        mask = seen.cpu().numpy()  # numpy finds first and last in a row of bools several times faster than torch
+        columns = np.flatnonzero(mask.any(0))
+        if not len(columns):
+            return cls(seen, slice(0, 0), 0)
+        between = slice(int(columns[0]), int(columns[-1]) + 1)
+        mask = mask[:, between]
+        width = mask.shape[1]
+        mixed = np.flatnonzero(~mask.all(0))
+        if not len(mixed):
+            return cls(seen, between, width, spans=(np.zeros(m, dtype=np.int64), np.full(m, width)))
+        edge = slice(int(mixed[0]), int(mixed[-1]) + 1)
+        count, start = mask.sum(1), mask.argmax(1)
+        stop = np.where(count > 0, width - mask[:, ::-1].argmax(1), start)
+        spans = (start, stop) if bool((stop - start == count).all()) else None
+        return cls(seen, between, torch.from_numpy(count).to(seen.device), edge, spans=spans)
+
+    @cached_property
+    def _caps(self) -> dict[float, Tensor]:
+        """(m, edge) the factor, minimum or maximum that writes each value to closed positions and leaves open ones alone."""
+        assert self.seen is not None
+        part = self.seen[:, self.between][:, self.edge]
+        infinite = torch.full(part.shape, torch.inf, device=part.device)
+        return {
+            0.0: part.to(torch.float32),
+            SAFE[0]: infinite.masked_fill(~part, SAFE[0]),
+            torch.inf: (-infinite).masked_fill_(~part, torch.inf),
+        }
+
+    def fill_closed(self, s: Tensor, value: float) -> None:
+        """Write a value to closed positions, by products, minima and maxima: these are several times faster than a masked fill."""
+        if self.edge is None:
+            return
+        part, cap = s[:, self.edge], self._caps[value].to(s.dtype)
+        if value == 0:
+            part.mul_(cap)
+        elif value < 0:
+            torch.minimum(part, cap, out=part)
+        else:
+            torch.maximum(part, cap, out=part)

@@ -19,7 +19,7 @@ _BIAS, _MANTISSA = np.int32(127), np.int32(23)
 C6, C5, C4, C3, C2 = (np.float32(c) for c in (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1))
 
 
-def _split(row: np.ndarray, high: np.float32, rest: np.ndarray, bits: np.ndarray) -> None:
+def _split_exponents(row: np.ndarray, high: np.float32, rest: np.ndarray, bits: np.ndarray) -> None:
     """Split x − high into k·ln 2 + rest, and write the bits of 2ᵏ. ln 2 is subtracted in two parts, so that no digit is lost."""
     for j in range(len(row)):
         x = row[j] - high
@@ -30,7 +30,7 @@ def _split(row: np.ndarray, high: np.float32, rest: np.ndarray, bits: np.ndarray
         bits[j] = (k + _BIAS) << _MANTISSA
 
 
-def _extremes(row: np.ndarray, lows: np.ndarray, highs: np.ndarray, squares: np.ndarray) -> tuple[np.float32, np.float32, np.float32]:
+def _find_extremes(row: np.ndarray, lows: np.ndarray, highs: np.ndarray, squares: np.ndarray) -> tuple[np.float32, np.float32, np.float32]:
     """The smallest and the largest of a row, and Σx². Eight parts of the row side by side become vector instructions."""
     n = len(row)
     w = n // 8
@@ -52,8 +52,8 @@ def _extremes(row: np.ndarray, lows: np.ndarray, highs: np.ndarray, squares: np.
 
 
 # Full fastmath would reorder the two subtractions of ln 2 and lose the digits that they keep.
-_split_compiled = njit(fastmath={"contract"}, nogil=True, error_model="numpy", cache=True)(_split)
-_extremes_compiled = njit(fastmath=True, nogil=True, error_model="numpy", cache=True)(_extremes)
+_split_exponents_compiled = njit(fastmath={"contract"}, nogil=True, error_model="numpy", cache=True)(_split_exponents)
+_find_extremes_compiled = njit(fastmath=True, nogil=True, error_model="numpy", cache=True)(_find_extremes)
 
 
 def _reduce_rows(s: np.ndarray, start: np.ndarray, stop: np.ndarray, centred: bool, values: np.ndarray, received: np.ndarray) -> None:
@@ -86,8 +86,8 @@ def _reduce_rows(s: np.ndarray, start: np.ndarray, stop: np.ndarray, centred: bo
                 row[j] -= mean
             values[0, i] += mean
         # With the largest score subtracted, every exponential is at most 1 and their sum at least 1: nothing overflows.
-        low, high, square = _extremes_compiled(row, lows, highs, squares)
-        _split_compiled(row, high, e, bits)
+        low, high, square = _find_extremes_compiled(row, lows, highs, squares)
+        _split_exponents_compiled(row, high, e, bits)
         total, dot = _ZERO, _ZERO
         for j in range(size):
             # exp(r) for |r| ≤ ln 2 / 2, times the 2ᵏ whose bits lie in `scale`.

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from isoscope.core.numerics import load_compiled
-from isoscope.models.tapping.attention_blocks import SAFE, SequenceScores, Window
-from isoscope.models.tapping.attention_call import AttentionCall
+from isoscope.models.tapping.attention_call import SAFE, AttentionCall, SequenceScores, Window
 from isoscope.models.tapping.scores import CLOSED
 from isoscope.statistics.attention_statistics import score_counts
 

@@ -15,13 +15,12 @@ from torch.overrides import TorchFunctionMode
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
-from isoscope.models.tapping.attention_call import AttentionCall, AttentionSide
-from isoscope.models.tapping.autocast import autocast_off
-from isoscope.models.tapping.hook_guard import HookGuard
-from isoscope.models.tapping.lineage import Lineage, lineage
-from isoscope.models.tapping.scores import CLOSED
+from isoscope.models.model_errors import HookGuard
+from isoscope.models.tapping.attention_call import AttentionCall
+from isoscope.models.tapping.lineage import AttentionSide, Lineage, trace_lineage
+from isoscope.models.tapping.scores import CLOSED, Scores
+from isoscope.models.tapping.tap import autocast_off
 from isoscope.models.tapping.tensor_graph import TensorGraph
-from isoscope.models.tapping.tensor_node import Scores
 from isoscope.models.tapping.torch_functions import Role, TorchCall, role_of
 
 MULTI_HEAD_ATTENTION = inspect.signature(functional.multi_head_attention_forward)
@@ -93,8 +92,8 @@ class AttentionTap(TorchFunctionMode):
         if role is Role.ATTENTION:
             # Before the call, while its inputs are certainly unchanged.
             self._see_attention[name](*args, **kwargs)
-        elif call.writes and isinstance(args[0], Tensor):
-            self._graph.copy_before_write(args[0])
+        elif call.writes and isinstance(written := next(iter(call.values), None), Tensor):
+            self._graph.copy_before_write(written)
         return call
 
     def _after_call(self, call: TorchCall, output: Any) -> None:
@@ -139,7 +138,7 @@ class AttentionTap(TorchFunctionMode):
         """`scaled_dot_product_attention`."""
         lead = tuple(query.shape[:-2])
         nodes = self._graph.node_of(query), self._graph.node_of(key)
-        lines = lineage(nodes[0]), lineage(nodes[1])
+        lines = trace_lineage(nodes[0]), trace_lineage(nodes[1])
         heads = lines[0].count_heads() or 1 if len(lead) == 1 else 1
         queries, keys = (
             AttentionSide.from_tensor(tensor, node, line, lambda x: _as_four_axes(x, heads))
@@ -221,7 +220,7 @@ class AttentionTap(TorchFunctionMode):
 
     def _deliver_scores(self, scores: Scores, given: Tensor) -> None:
         """Deliver attention that a model writes out; `given` (…, t, s) is the input of its softmax."""
-        lines = lineage(scores.nodes[0]), lineage(scores.nodes[1])
+        lines = trace_lineage(scores.nodes[0]), trace_lineage(scores.nodes[1])
         folded = given.dim() == 3
         heads = (scores.lead[1] if len(scores.lead) == 2 else lines[0].count_heads() or 1) if folded else 1
         given = _as_four_axes(given, heads)

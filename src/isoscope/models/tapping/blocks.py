@@ -1,10 +1,12 @@
-"""Where the blocks of a stack are: named by a pattern, or found from its structure."""
+"""The blocks of a stack, named by a pattern or found from its structure, and the states that they take and give."""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from isoscope.core.errors import IsoscopeError
 
@@ -75,10 +77,10 @@ def is_activation(module: nn.Module) -> bool:
     return plain and not any(word in kind.__name__ for word in ("Softmax", "Softmin", "Attention", "GLU"))
 
 
-def stages(blocks: Blocks) -> list[int] | None:
+def number_stages(blocks: Blocks) -> list[int] | None:
     """The stage of each block if blocks lie in lists within lists, else None.
 
-    >>> stages([("stages.0.layers.0", nn.ReLU()), ("stages.1.layers.0", nn.ReLU())])
+    >>> number_stages([("stages.0.layers.0", nn.ReLU()), ("stages.1.layers.0", nn.ReLU())])
     [1, 2]
     """
     numbers = [re.findall(r"\d+", path) for path, _ in blocks]
@@ -86,3 +88,36 @@ def stages(blocks: Blocks) -> list[int] | None:
         return None
     order = list(dict.fromkeys(of_path[0] for of_path in numbers))
     return [order.index(of_path[0]) + 1 for of_path in numbers]
+
+
+def state_of(output: Any) -> Tensor:
+    """The hidden state among the inputs or outputs of a block: (b, t, d), a map (b, d, h, w) or, of a plain module, (b, d)."""
+    candidates = list(output.values()) if isinstance(output, dict) else output if isinstance(output, tuple | list) else [output]
+    tensors = [value for value in candidates if isinstance(value, Tensor) and value.is_floating_point()]
+    for dimensions in ((3, 4), (2,)):
+        for tensor in tensors:
+            if tensor.dim() in dimensions:
+                return tensor
+    raise IsoscopeError(
+        "A block gives no tensor of shape (batch, positions, dimensions); name other blocks, or give the model a family of its own."
+    )
+
+
+def points_of(tensor: Tensor) -> Tensor:
+    """A state as (b, t, d): every position of a map is a point."""
+    if tensor.dim() == 4:
+        return tensor.flatten(2).transpose(1, 2)
+    return tensor[:, None] if tensor.dim() == 2 else tensor
+
+
+def activation_null(module: nn.Module) -> float:
+    """The mean cosine of vectors of independent standard normals behind this activation: (E f)²/E f².
+
+    >>> round(activation_null(nn.ReLU()) * torch.pi, 4)
+    1.0
+    """
+    z = torch.linspace(-8, 8, 16_001, dtype=torch.float64)
+    weights = torch.exp(-z * z / 2)
+    with torch.inference_mode():
+        f = module(z.clone())
+    return float((weights @ f) ** 2 / (weights @ f**2 * weights.sum()))

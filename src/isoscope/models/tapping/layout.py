@@ -54,7 +54,7 @@ class Layout:
         codes = np.where((self.sink_codes >= 0) & (norms > SINK * median), self.sink_codes, self.codes)
         return replace(self, codes=codes, sink_codes=None)
 
-    def columns(self, start: int, length: int) -> Layout:
+    def cut_columns(self, start: int, length: int) -> Layout:
         """The positions from `start` on, `length` of each row; the layout itself if these are all."""
         width = self.codes.shape[1]
         if start == 0 and length == width:
@@ -82,7 +82,7 @@ class Slicer:
     def __init__(self, split: tuple[str, ...], seq_len: int, frequency: dict[int, int] | None = None) -> None:
         self.split, self.frequency = split, frequency or {}
         last = (seq_len - 1).bit_length()
-        positions = [f"position-{_span(i)}" for i in range(last)] if "position" in split else [""]
+        positions = [f"position-{_span_name(i)}" for i in range(last)] if "position" in split else [""]
         frequencies = [f"frequency-{i + 1}" for i in range(FREQUENCY_BINS)] if "frequency" in split else [""]
         self.width = len(positions)
         parts = ["+".join(filter(None, (f, p))) for f in frequencies for p in positions]
@@ -197,7 +197,7 @@ class BatchLayout:
             of_queries = self.of_windows(block[0], *queries)
         else:
             start = self._chunk.get(site, 0)
-            of_queries = whole.columns(start, queries[1])
+            of_queries = whole.cut_columns(start, queries[1])
             self._chunk[site] = (start + queries[1]) % block[1]
         if site.kind.startswith("cross"):
             before = stacks[: stacks.index(site.stack)]
@@ -245,6 +245,6 @@ class BatchLayout:
         return Layout(codes, self.slicer.sink_codes(codes), hashes, index, rows.item, rows.unit.view(np.int64), group, rows.last)
 
 
-def _span(i: int) -> str:
+def _span_name(i: int) -> str:
     low, high = 2**i, 2 ** (i + 1) - 1
     return str(low) if low == high else f"{low}-{high}"

@@ -1,16 +1,58 @@
-"""The way of a query or a key, from the projection or norm that made it to attention."""
+"""The tensors of a running block, and the way of a query or a key from the projection or norm that made it to attention."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from isoscope.models.tapping.tensor_node import Node
 from isoscope.models.tapping.torch_functions import Role
 
+if TYPE_CHECKING:
+    from isoscope.models.tapping.scores import Scores
+
+Rearrange = Callable[[Tensor], Tensor]
+Replay = tuple[Any, tuple[Any, ...], dict[str, Any], int | None]
+"""A torch function, its arguments after the first, and which of its results is meant (None: its only one)."""
 MOVES = frozenset((Role.SHAPE, Role.JOIN, Role.TIMES, Role.PLUS, Role.MINUS))
 """The functions that rotary is made of, and those between a projection and attention. None of them mixes features."""
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """One tensor of the running block. The tensor itself is held only if it may be a query or key before rotary."""
+
+    index: int
+    """The order in which tensors were made."""
+    role: Role
+    parents: tuple[Node, ...]
+    leaves: int
+    """Which tensors from outside the block it derives from, one bit each, in the order in which they entered. A parameter has no bit."""
+    shape: tuple[int, ...]
+    ref: Callable[[], Tensor | None]
+    replay: Replay | None = None
+    """How to do to another tensor what was done to the parent."""
+    held: Tensor | None = None
+    parameter: bool = False
+    scores: Scores | None = None
+
+    @property
+    def first(self) -> int:
+        """The bit of the tensor that entered the block first, among those it derives from: the block's own input."""
+        return self.leaves & -self.leaves
+
+    @property
+    def numel(self) -> int:
+        """The number of its elements."""
+        return math.prod(self.shape)
+
+    @property
+    def tensor(self) -> Tensor | None:
+        """The tensor, if it still exists."""
+        return self.ref() if self.held is None else self.held
 
 
 @dataclass(frozen=True)
@@ -33,7 +75,7 @@ class Lineage:
             node = next((parent for parent in node.parents if parent.leaves & self.nodes[0].first), None)
         return None
 
-    def unrotated(self) -> Tensor | None:
+    def tensor_before_rotary(self) -> Tensor | None:
         """The tensor as it would be without rotary; None if it was never rotated, or if the tensor before rotary is gone.
 
         Views and scalings that came after rotary are applied to the tensor from before it.
@@ -78,7 +120,7 @@ class Lineage:
         return None
 
 
-def lineage(node: Node) -> Lineage:
+def trace_lineage(node: Node) -> Lineage:
     """Walk back from a tensor through functions that move, join and scale numbers, to one that mixes features.
 
     Rotary splits the way in two (x · cos + rotate(x) · sin) and joins it again. So the walk keeps a front of nodes and always expands the
@@ -105,3 +147,30 @@ def lineage(node: Node) -> Lineage:
             nodes.append(next(iter(front)))
             rotated.append(is_rotary)
             is_rotary = False
+
+
+@dataclass(frozen=True)
+class AttentionSide:
+    """The queries or the keys of a call, in the form (b, h, t, e)."""
+
+    tensor: Tensor
+    plain: Tensor
+    node: Node
+    line: Lineage
+
+    @classmethod
+    def from_tensor(cls, given: Tensor, node: Node, line: Lineage, form: Rearrange) -> AttentionSide:
+        """A side from the tensor that attention was given; `form` brings it into (b, h, t, e)."""
+        tensor, plain = form(given), line.tensor_before_rotary()
+        return cls(tensor, tensor if plain is None else form(plain), node, line)
+
+    def without_copies(self) -> AttentionSide:
+        """The side without the copies of key heads that a model with grouped queries makes."""
+        copies, heads = self.line.count_repeats(), self.tensor.shape[1]
+        if copies == 1 or heads % copies:
+            return self
+        grouped = self.tensor.unflatten(1, (-1, copies))
+        if not bool((grouped == grouped[:, :, :1]).all()):  # repeated along another axis than the heads
+            return self
+        tensor = self.tensor[:, ::copies]
+        return AttentionSide(tensor, tensor if self.plain is self.tensor else self.plain[:, ::copies], self.node, self.line)

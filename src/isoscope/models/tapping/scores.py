@@ -7,19 +7,42 @@ softmax(factor · q kᵀ + bias) without knowing the model.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from isoscope.models.tapping.tensor_node import Node, Rearrange, Scores
+from isoscope.models.tapping.lineage import Node, Rearrange
 from isoscope.models.tapping.torch_functions import DIVISIONS, NEGATIONS, TRANSPOSITIONS, Role, TorchCall, scalar_value
 
 FOLLOWED = frozenset((Role.SHAPE, Role.JOIN, Role.TIMES, Role.PLUS, Role.MINUS, Role.MASK, Role.BEND))
 """The functions that may lie between a product and its softmax."""
 CLOSED = -5000.0
 """A number at or below this, added to a score, closes its position: models write masks as −1e4, −1e9 or the smallest number of a dtype."""
+
+
+@dataclass(eq=False, slots=True)
+class Scores:
+    """Attention scores that a model writes out, on their way from a product of queries and keys to a softmax."""
+
+    index: int
+    """The index of the product's node."""
+    operands: tuple[Tensor, Tensor]
+    nodes: tuple[Node, Node]
+    forms: tuple[Rearrange, Rearrange]
+    """How the operands become queries (…, t, e) and keys (…, s, e)."""
+    lead: tuple[int, ...]
+    """The sizes of the product's axes before t and s."""
+    order: tuple[int, ...]
+    """Which axes of the scores are (…, t, s)."""
+    factor: float = 1.0
+    factors: tuple[Tensor, ...] = ()
+    """Factors that differ by head, as in cosine attention."""
+    masked: bool = False
+    biased: bool = False
+    lost: bool = False
+    """Whether axes were cut or joined, so that they are no longer those of queries and keys."""
 
 
 def start_scores(index: int, call: TorchCall, tensors: list[Tensor], nodes: tuple[Node, ...], output: Tensor) -> Scores | None:

@@ -11,14 +11,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.models.loading.family import Stack
-from isoscope.models.tapping.autocast import autocast_dtypes, autocast_off
-from isoscope.models.tapping.blocks import Blocks, find_blocks, find_norms, is_activation, is_norm
+from isoscope.models.model_errors import HookGuard
+from isoscope.models.tapping.blocks import (
+    Blocks,
+    activation_null,
+    find_blocks,
+    find_norms,
+    is_activation,
+    is_norm,
+    points_of,
+    state_of,
+)
 from isoscope.models.tapping.channels import ChannelTrace
-from isoscope.models.tapping.hook_guard import HookGuard
 
+DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "xla", "privateuseone")
+"""The types of device that autocast knows."""
 BlockKey = tuple[str, int]
 """The stack and the layer of a block."""
 
@@ -107,23 +116,26 @@ class Tap:
 
         receive, self.receive = self.receive, note_state
         channels, self.channels = self.channels, None  # maps are noted as they are
-        extra = [m.register_forward_hook(self.guard.wrap(note_call)) for m in self._parts()] if self.inner else []
-        extra += [b.register_forward_hook(self._output(name, outputs)) for name, blocks in self.stacks.items() for b in _once(blocks)]
+        # Hooks of a module run in the order in which they are added. These come before those of `attach`, which count the calls of blocks.
+        extra = [m.register_forward_hook(self.guard.wrap(note_call)) for m in self._norms_and_activations()] if self.inner else []
+        extra += [
+            b.register_forward_hook(self._note_output(name, outputs)) for name, blocks in self.stacks.items() for b in _distinct(blocks)
+        ]
         try:
             self.begin()
-            with torch.inference_mode(), self.attached(), trace, mode or contextlib.nullcontext():
+            with torch.inference_mode(), self.attach(), trace, mode or contextlib.nullcontext():
                 run()
         finally:
             self.receive, self.channels = receive, channels
             for handle in extra:
                 handle.remove()
         self.depth = dict(self.calls)
-        self.layouts = self._layouts(trace)
+        self.layouts = self._find_layouts(trace)
         for block, inner_calls in calls.items():
-            self._plan(block, inner_calls, outputs[block])
-        return self._shapes(states, calls)
+            self._plan_inner(block, inner_calls, outputs[block])
+        return self._shapes_to_receive(states, calls)
 
-    def _shapes(self, states: dict[Site, torch.Size], calls: dict[BlockKey, list[InnerCall]]) -> dict[Site, Tensor]:
+    def _shapes_to_receive(self, states: dict[Site, torch.Size], calls: dict[BlockKey, list[InnerCall]]) -> dict[Site, Tensor]:
         """The shape of every state as later passes give it: channels first, and no norm between stages taken for the final one."""
         shapes = {}
         for site, shape in states.items():
@@ -137,33 +149,33 @@ class Tap:
                     shapes[Site(stack, f"{side}_{inner.role}", layer)] = shape.movedim(-1, 1) if inner.turned else shape
         return shapes
 
-    def _layouts(self, trace: ChannelTrace) -> dict[Site, str]:
+    def _find_layouts(self, trace: ChannelTrace) -> dict[Site, str]:
         # While learning, a norm between stages looks like a final one: the depth is not known yet.
         finals = {Site(stack, "final", depth + 1) for stack, depth in self.depth.items()}
         maps = [site for site in trace.maps if site.kind != "final" or site in finals]
         if self.channels is None:
-            return {site: trace.layout(site) for site in maps}
+            return {site: trace.require_layout(site) for site in maps}
         # A final norm may read a permuted map, and the channels of its output then lie elsewhere than those of the blocks.
-        return {site: trace.tell(site) or self.channels for site in maps if site in finals}
+        return {site: trace.find_layout(site) or self.channels for site in maps if site in finals}
 
-    def _parts(self) -> list[nn.Module]:
+    def _norms_and_activations(self) -> list[nn.Module]:
         parts = {id(m): m for blocks in self.stacks.values() for _, b in blocks for m in b.modules() if m is not b}
         return [module for module in parts.values() if is_norm(module) or is_activation(module)]
 
-    def _output(self, name: str, outputs: dict[BlockKey, Tensor]) -> Callable[..., None]:
+    def _note_output(self, name: str, outputs: dict[BlockKey, Tensor]) -> Callable[..., None]:
         def hook(_: nn.Module, args: Any, output: Any) -> None:
             outputs[name, self.calls[name] + 1] = state_of(output)
             self.autocast |= autocast_dtypes()
 
         return self.guard.wrap(hook)
 
-    def _plan(self, block: BlockKey, calls: list[InnerCall], end: Tensor) -> None:
+    def _plan_inner(self, block: BlockKey, calls: list[InnerCall], end: Tensor) -> None:
         """Choose the last norm and the last activation of a block whose output has the positions of the block's own."""
         stack, layer = block
         turned = False
         for role in ("norm", "activation"):
             # A module that gates a whole map has one position; it is not a state of the block.
-            fitting = [(call, ways) for call in calls if call.role == role and (ways := _ways(call.output, end))]
+            fitting = [(call, ways) for call in calls if call.role == role and (ways := _fitting_layouts(call.output, end))]
             if not fitting:
                 continue
             last, ways = fitting[-1]
@@ -179,7 +191,7 @@ class Tap:
                 if last.output.data_ptr() == end.data_ptr():
                     self.nulls |= {Site(stack, kind, layer).label: level for kind in ("hidden", "map")}
 
-    def _give(self, site: Site, tensor: Tensor) -> None:
+    def _deliver(self, site: Site, tensor: Tensor) -> None:
         started = time.perf_counter()
         with autocast_off():  # a model may turn it on in its own forward pass, and our products would be rounded as well
             self.receive(site, self._channels_first(site, tensor))
@@ -190,14 +202,14 @@ class Tap:
         return state.movedim(-1, 1) if last and state.dim() == 4 else state
 
     @contextlib.contextmanager
-    def attached(self) -> Iterator[None]:
+    def attach(self) -> Iterator[None]:
         """Hooks are in place within this context, and compiled models run eagerly so that hooks are called.
 
         An exception of a hook is raised again when the context ends, even if the model has caught it.
         """
         handles = []
         for name, blocks in self.stacks.items():
-            for block in _once(blocks):
+            for block in _distinct(blocks):
                 handles.append(block.register_forward_pre_hook(self._enter_block(name), with_kwargs=True))
                 handles.append(block.register_forward_hook(self._leave_block(name)))
             handles += [norm.register_forward_hook(self._leave_norm(name)) for norm in self._norms[name]]
@@ -221,7 +233,7 @@ class Tap:
             b, t = points_of(self._channels_first(entered, state)).shape[:2]
             self.width = b, t
             if self.calls[stack] == 0:
-                self._give(entered, state)
+                self._deliver(entered, state)
 
         return self.guard.wrap(hook)
 
@@ -231,23 +243,23 @@ class Tap:
             self._entered = None
             state = state_of(output)
             self._last[stack] = state
-            self._give(Site(stack, "hidden", self.calls[stack]), state)
+            self._deliver(Site(stack, "hidden", self.calls[stack]), state)
 
         return self.guard.wrap(hook)
 
     def _enter_inner(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         self._within[id(module)] = self._within.get(id(module), 0) + 1
-        self._give_inner("before", module, args[0])
+        self._deliver_inner("before", module, args[0])
 
     def _leave_inner(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        self._give_inner("after", module, output)
+        self._deliver_inner("after", module, output)
 
-    def _give_inner(self, side: str, module: nn.Module, state: Tensor) -> None:
+    def _deliver_inner(self, side: str, module: nn.Module, state: Tensor) -> None:
         if self._entered is not None:
             stack, layer = self._entered
             for inner in self._planned.get(self._entered, ()):
                 if inner.module is module and inner.call == self._within[id(module)]:
-                    self._give(Site(stack, f"{side}_{inner.role}", layer), state.movedim(-1, 1) if inner.turned else state)
+                    self._deliver(Site(stack, f"{side}_{inner.role}", layer), state.movedim(-1, 1) if inner.turned else state)
 
     def _leave_norm(self, stack: str) -> Callable[..., None]:
         def hook(_: nn.Module, args: tuple[Any, ...], output: Any) -> None:
@@ -255,12 +267,12 @@ class Tap:
             # Only the norm that reads the very output of the last block is the final one; a norm between stages is not.
             is_after_last = self.calls[stack] == self.depth.get(stack, self.calls[stack])
             if is_after_last and last is not None and args and isinstance(args[0], Tensor) and args[0].data_ptr() == last.data_ptr():
-                self._give(Site(stack, "final", self.calls[stack] + 1), state_of(output))
+                self._deliver(Site(stack, "final", self.calls[stack] + 1), state_of(output))
 
         return self.guard.wrap(hook)
 
 
-def _ways(inner: Tensor, end: Tensor) -> list[bool]:
+def _fitting_layouts(inner: Tensor, end: Tensor) -> list[bool]:
     """The ways in which a state within a block has the positions of the block's own: as it is (False), or with channels last (True)."""
     positions = points_of(end).shape[:2]
     if inner.dim() != 4:
@@ -270,38 +282,22 @@ def _ways(inner: Tensor, end: Tensor) -> list[bool]:
     return [turned for turned in (False, True) if (inner.movedim(-1, 1) if turned else inner).shape[2:] == end.shape[2:]]
 
 
-def _once(blocks: Blocks) -> list[nn.Module]:
+def _distinct(blocks: Blocks) -> list[nn.Module]:
     return list({id(block): block for _, block in blocks}.values())
 
 
-def state_of(output: Any) -> Tensor:
-    """The hidden state among the inputs or outputs of a block: (b, t, d), a map (b, d, h, w) or, of a plain module, (b, d)."""
-    candidates = list(output.values()) if isinstance(output, dict) else output if isinstance(output, tuple | list) else [output]
-    tensors = [value for value in candidates if isinstance(value, Tensor) and value.is_floating_point()]
-    for dimensions in ((3, 4), (2,)):
-        for tensor in tensors:
-            if tensor.dim() in dimensions:
-                return tensor
-    raise IsoscopeError(
-        "A block gives no tensor of shape (batch, positions, dimensions); name other blocks, or give the model a family of its own."
-    )
+def autocast_dtypes() -> dict[str, str]:
+    """The type in which autocast computes now, per type of device on which it is on."""
+    return {device: str(torch.get_autocast_dtype(device)).removeprefix("torch.") for device in DEVICES if torch.is_autocast_enabled(device)}
 
 
-def points_of(tensor: Tensor) -> Tensor:
-    """A state as (b, t, d): every position of a map is a point."""
-    if tensor.dim() == 4:
-        return tensor.flatten(2).transpose(1, 2)
-    return tensor[:, None] if tensor.dim() == 2 else tensor
+@contextlib.contextmanager
+def autocast_off() -> Iterator[None]:
+    """Turn autocast off on every device within this context: it would round states and products without a trace in the results.
 
-
-def activation_null(module: nn.Module) -> float:
-    """The mean cosine of vectors of independent standard normals behind this activation: (E f)²/E f².
-
-    >>> round(activation_null(nn.ReLU()) * torch.pi, 4)
-    1.0
+    A context nested in the caller's own neither reads nor clears the cache of cast weights, which belongs to the caller's forward pass.
     """
-    z = torch.linspace(-8, 8, 16_001, dtype=torch.float64)
-    weights = torch.exp(-z * z / 2)
-    with torch.inference_mode():
-        f = module(z.clone())
-    return float((weights @ f) ** 2 / (weights @ f**2 * weights.sum()))
+    with contextlib.ExitStack() as contexts:
+        for device in autocast_dtypes():
+            contexts.enter_context(torch.autocast(device, enabled=False))
+        yield

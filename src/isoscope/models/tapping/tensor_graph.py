@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from isoscope.models.tapping.lineage import Node, Replay
 from isoscope.models.tapping.scores import FOLLOWED, follow_scores, start_scores
-from isoscope.models.tapping.tensor_node import Node, Replay
 from isoscope.models.tapping.torch_functions import CUTS, DIVISIONS, NEGATIONS, Role, TorchCall, float_tensors, scalar_value
 
 
@@ -99,7 +99,7 @@ class TensorGraph:
                     self._hold(node)
 
     def _hold(self, node: Node) -> None:
-        """Hold a tensor and those it is a view or a cast of, as far as they still exist: `Lineage.unrotated` may need any of them."""
+        """Hold a tensor and those it is a view or a cast of, if they still exist: `Lineage.tensor_before_rotary` may need any of them."""
         while node.held is None and node.leaves:
             node.held = node.ref()
             if node.held is not None:

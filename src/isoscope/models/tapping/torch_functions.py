@@ -34,7 +34,7 @@ NAMES = {
     Role.SKIP: """size dim numel is_floating_point is_complex data_ptr element_size stride get_device is_contiguous untyped_storage
         storage_offset ndimension nelement item tolist is_inference __len__ __bool__ __repr__ __format__ __hash__""",
     Role.SHAPE: """view reshape flatten unflatten contiguous clone to float double half bfloat16 type type_as squeeze unsqueeze expand
-        expand_as broadcast_to dropout dropout_ view_as reshape_as view_as_real detach alias repeat_interleave repeat tile index_select cpu
+        expand_as broadcast_to dropout dropout_ view_as reshape_as view_as_real detach repeat_interleave repeat tile index_select cpu
         cuda squeeze_ unsqueeze_ data real""",
     Role.JOIN: "cat concat concatenate stack hstack vstack __setitem__",
     Role.TIMES: "mul multiply mul_ multiply_ __mul__ __rmul__ __imul__",

@@ -16,10 +16,11 @@ from isoscope.core.errors import IsoscopeError, IsoscopeWarning, nearest
 from isoscope.core.site import Site, stack_order
 from isoscope.models.loading.architectures import register_architectures
 from isoscope.models.loading.family import Stack, family_of
-from isoscope.models.loading.model_errors import first_line
+from isoscope.models.model_errors import first_line
 from isoscope.models.tapping.attention_call import AttentionCall
 from isoscope.models.tapping.attention_tap import AttentionTap
-from isoscope.models.tapping.tap import Tap, points_of
+from isoscope.models.tapping.blocks import points_of
+from isoscope.models.tapping.tap import Tap
 from isoscope.runs.stored_cell import key_of
 from isoscope.studies.untrained_block.networks import SeeAttention, SeeHidden, Sizes, Subject
 
@@ -177,7 +178,7 @@ class _TransformersNetwork:
         try:
             with (
                 torch.inference_mode(),
-                tap.attached(),
+                tap.attach(),
                 AttentionTap(tap.running, receive_attention) if self._follows_attention else contextlib.nullcontext(),
             ):
                 self._forward(inputs)

@@ -1,1 +1,1 @@
-"""One file per family. The longer readers are in `readers/`."""
+"""Families of models, by what they read. Readers that several of them share are in `readers/`."""

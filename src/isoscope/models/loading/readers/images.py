@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from isoscope.models.loading.chunk import Chunk, ModelInput, Positions
-from isoscope.models.loading.config_limits import require_count
+from isoscope.models.loading.chunk import Chunk, ModelInput, Positions, stack_chunks
 from isoscope.models.loading.family import LoadedModel
-from isoscope.models.loading.model_errors import CANNOT_RUN, model_errors_as_user_errors
-from isoscope.models.loading.readers.batching import stack_chunks
+from isoscope.models.loading.file_limits import require_count
+from isoscope.models.model_errors import CANNOT_RUN, model_errors_as_user_errors
 
 MEAN, SD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Mean and standard deviation of ImageNet's channels, for models without a file that says otherwise."""
@@ -74,10 +73,12 @@ class ImageReader:
 
     def feed(self, chunks: list[Chunk]) -> ModelInput:
         """Pixels (b, 3, h, w)."""
-        return ModelInput({"pixel_values": stack_chunks(chunks, self.model)}, lambda stack, t: [self._positions(t)] * len(chunks))
+        pixels = stack_chunks(chunks, self.model.device, self.model.base.dtype)
 
-    def _positions(self, t: int) -> Positions:
-        return Positions(np.arange(t) < self.count_special(t), ordered=False)
+        def positions(stack: str, t: int) -> list[Positions]:
+            return [Positions(np.arange(t) < self.count_special(t), ordered=False)] * len(chunks)
+
+        return ModelInput({"pixel_values": pixels}, positions)
 
 
 def past_the_square(t: int) -> int:

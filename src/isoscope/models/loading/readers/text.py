@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.models.loading.chunk import Chunk, ModelInput, Positions
+from isoscope.models.loading.chunk import Chunk, ModelInput, Positions, pad_right
 from isoscope.models.loading.family import LoadedModel
-from isoscope.models.loading.model_errors import CANNOT_RUN, model_errors_as_user_errors
-from isoscope.models.loading.readers.batching import pad_right
 from isoscope.models.loading.readers.tokenizer import show_around, token_names, tokens_around
+from isoscope.models.model_errors import CANNOT_RUN, model_errors_as_user_errors
 
 DEFAULT_SEQ_LEN = 512
 NO_LIMIT = 1_000_000

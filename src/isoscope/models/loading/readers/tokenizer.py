@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
+from isoscope.models.naming.model_name import read_settings
 from isoscope.trust.gguf import special_tokens
-from isoscope.trust.safe_io import read_json
 
 VOCABULARIES = ("tokenizer.json", "vocab*", "*.model", "*.tiktoken", "tekken.json", "merges.txt")
 """Names of files with a vocabulary."""
@@ -78,12 +78,7 @@ def _follow_settings(tokenizer: Any, folder: Path) -> None:
     path = folder / "tokenizer_config.json"
     if not getattr(tokenizer, "is_fast", False) or not path.is_file():
         return
-    try:
-        settings = read_json(path)
-    except (OSError, ValueError) as error:
-        raise IsoscopeError(f"{path} cannot be read: {error}; copy or download it again.") from error
-    if not isinstance(settings, dict):
-        return
+    settings = read_settings(path)
     before, after = tokens_around(tokenizer)
     wanted_before = _with_token(before, tokenizer.bos_token_id, settings.get("add_bos_token"), first=True)
     wanted_after = _with_token(after, tokenizer.eos_token_id, settings.get("add_eos_token"), first=False)

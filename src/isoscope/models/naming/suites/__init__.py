@@ -1,1 +1,0 @@
-"""The checkpoints of a training: in a folder, under a pattern of paths, on the hub."""
