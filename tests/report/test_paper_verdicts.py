@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from isoscope.claims import papers
-from isoscope.core.figure import Figure
+from isoscope.claims.claim import Claim, Finding, Verdict
 from isoscope.figures import figures
-from isoscope.report.charts import OTHERS, TOPICS, Drawing, group_by_topic, place_on_page
-from isoscope.report.paper_verdicts import FindingRow, VerdictRow, describe_outcomes, explain_undecided, figure_citations, paper_sections
+from isoscope.report.charts import Drawing, place_on_page
+from isoscope.report.paper_verdicts import (
+    FindingRow,
+    VerdictRow,
+    describe_outcomes,
+    explain_undecided,
+    figure_citations,
+    paper_sections,
+    verdict_row,
+)
 
 
 def claim(name: str, outcome: str, *, tested: bool = True, paper: str = "godey2024") -> VerdictRow:
     findings = (FindingRow("m", outcome, "0.5", "0.1", ""),) if tested else ()
     return VerdictRow("1", name, paper, f"{name} is so.", outcome, "0.5", "0.1", "m", "It is.", "The opposite.", findings)
-
-
-def drawn(name: str, panels: int = 1) -> Drawing:
-    own = figures[name] if name in figures else Figure(name, name, "A caption.", lambda table, series: None)
-    return Drawing(own, [{"title": f"p{i}"} for i in range(panels)])
-
-
-def test_figures_are_numbered_through_and_stand_under_their_heading():
-    found = place_on_page([drawn("token_models", 2), drawn("spectrum"), drawn("my_figure", 3)], first=5, prefix="x-")
-    assert [(one.id, one.numbers) for one in found] == [("x-token_models", [5, 6]), ("x-spectrum", [7]), ("x-my_figure", [8, 9, 10])]
-    assert [(topic, [chart.figure.name for chart in own]) for topic, own in group_by_topic(found)] == [
-        ("Cosine over the layers", ["token_models"]),
-        ("Spectra, norms and tokens", ["spectrum"]),
-        (OTHERS, ["my_figure"]),
-    ]
-    topics = {figure.topic for figure in figures if not figure.over_steps}
-    assert topics == set(TOPICS), "every figure of the package stands under a heading, and every heading has a figure"
-
-
-def test_one_of_many_panels_can_be_chosen_by_its_title():
-    few, many = place_on_page([drawn("few", 9), drawn("many", 10)])
-    assert (few.choices, many.choices) == ([], [f"p{i}" for i in range(10)])
 
 
 def test_a_figure_says_which_figure_of_which_paper_it_is():
@@ -55,7 +45,7 @@ def test_claims_stand_under_their_paper_with_those_that_are_decided_first():
 
 def test_a_paper_without_claims_or_figures_here_is_left_out():
     assert paper_sections([], [claim("d", "undecided", tested=False)]) == []
-    (paper,) = paper_sections(place_on_page([drawn("token_models")]), [])
+    (paper,) = paper_sections(place_on_page([Drawing(figures["token_models"], [])]), [])
     assert paper.figures == [("1", papers["godey2024"].figure("1").shows, "token_models")]
 
 
@@ -65,3 +55,19 @@ def test_the_page_says_why_two_models_decide_nothing():
     assert explain_undecided([claim("a", "undecided"), claim("b", "fails")], two) == ""  # something was decided all the same
     assert explain_undecided([claim("a", "undecided")], two | {"o": []}) == ""
     assert explain_undecided([], {}) == ""
+
+
+NAN = float("nan")
+FOUND = Finding("net", "holds", 0.5, 0.25, 1.0, 0.1, "at step 3")
+CLAIM = Claim("grows", 4, "godey2024", "It grows.", "It shrinks.", "a run", lambda table, series: Verdict("undecided", ""))
+
+
+@pytest.mark.parametrize(
+    ("findings", "tried_on"), [((), ""), ((FOUND,), "net"), ((FOUND, replace(FOUND, on="other", effect=NAN, threshold=NAN)), "2")]
+)
+def test_a_verdict_in_words(findings, tried_on):
+    verdict = Verdict("holds", "It did.", findings, 0.75, 0.7, 0.8, 0.25)
+    row = verdict_row(CLAIM, verdict)
+    assert (row.number, row.effect, row.threshold, row.tried_on) == ("4", "0.750 [0.700, 0.800]", "0.250", tried_on)
+    shown = [("net", "0.500 [0.250, 1.00]", "0.100"), ("other", "", "")][: len(findings)]
+    assert [(finding.on, finding.effect, finding.threshold) for finding in row.findings] == shown

@@ -56,10 +56,12 @@ class VerdictRow:
 
 def verdict_rows(table: pd.DataFrame, series: pd.DataFrame, paper: str | None = None, failures: Failures | None = None) -> list[VerdictRow]:
     """Every claim, or those of one paper, by number, with its verdict on these tables; `failures` as in `decide_claims`."""
-    return [_verdict_row(claim, verdict) for claim, verdict in decide_claims(table, series, paper, failures)]
+    return [verdict_row(claim, verdict) for claim, verdict in decide_claims(table, series, paper, failures)]
 
 
-def _verdict_row(claim: Claim, verdict: Verdict) -> VerdictRow:
+def verdict_row(claim: Claim, verdict: Verdict) -> VerdictRow:
+    """A claim and its verdict as strings."""
+
     def describe(effect: Verdict | Finding) -> tuple[str, str]:
         return format_estimate(effect.effect, effect.low, effect.high), format_number(effect.threshold, missing="")
 
