@@ -109,6 +109,7 @@ def draw_all(table: pd.DataFrame, series: pd.DataFrame, failures: Failures, *, o
 
 
 def _reading_order(figure: Figure) -> tuple[int, str, int, str]:
+    # Topics of plug-ins follow the known ones; `not` counts as 1 and puts figures without a topic behind those.
     place = TOPICS.index(figure.topic) if figure.topic in TOPICS else len(TOPICS) + (not figure.topic)
     return place, figure.topic, figure.order, figure.name
 

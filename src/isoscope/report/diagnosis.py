@@ -59,6 +59,7 @@ def _signs(look: Callable[[pd.DataFrame], Iterator[Sign]], table: pd.DataFrame) 
 
 def _high_cosine(table: pd.DataFrame) -> Iterator[Sign]:
     for name, rows in layer_cosines(table, NO_SERIES).items():
+        # The lower bound must be above the threshold, so that chance alone does not raise an alarm.
         bound = rows["low"].fillna(rows["value"])
         if (bound > COSINE).all():
             ends = " to ".join(f"{format_number(row['value'])} (layer {row['layer']})" for row in (least(rows), greatest(rows)))
@@ -93,6 +94,7 @@ def _parallel(table: pd.DataFrame) -> Iterator[Sign]:
     for name, rows in final_rows(table, "qk_cosine").items():
         if name not in drift["query"] or name not in drift["key"]:
             continue
+        # Among many heads some are parallel by chance; the level grows with their number.
         level = head_threshold(int(rows["d"].min()), len(rows))
         keys = ["seed", "layer", "head"]
         both = rows.merge(drift["query"][name][[*keys, "value"]], on=keys, suffixes=("", "_query"))
@@ -139,6 +141,7 @@ def _collapse_signs(name: str, metric: str, steps: pd.DataFrame) -> Iterator[Sig
     """The sign of one number, by step and layer, at the last step."""
     values, layers, numbers = steps.to_numpy(float), list(steps.columns), list(steps.index)
     last, at = values[-1], f"at step {numbers[-1]}"
+    # Compared with the maximum over steps, not with the first step: the rank may rise before it falls.
     remaining = last / values.max(axis=0)
     if metric == "effective_rank" and remaining.min() < RANK:
         i = int(remaining.argmin())

@@ -61,6 +61,7 @@ def name_heads(heads: pd.DataFrame, rows: pd.DataFrame) -> str:
     """Heads by layer, layers with the same heads together; beyond `MOST_LAYERS` only the layers with the most heads."""
     heads_per_layer = rows.groupby("layer").size()
     by_layer = {int(str(layer)): tuple(int(head) for head in own["head"]) for layer, own in heads.groupby("layer")}
+    # Models of a hundred layers would make a sentence that nobody reads; the layers with the most sinks say most.
     named = sorted(sorted(by_layer, key=lambda layer: -len(by_layer[layer]))[:MOST_LAYERS])
     together: dict[str, list[int]] = {}
     for layer in named:

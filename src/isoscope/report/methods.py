@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import json
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import pandas as pd
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.study import studies
+from isoscope.metrics import registry
 from isoscope.report.line import Line
 from isoscope.trust.safe_io import parse_object
 
@@ -60,7 +60,7 @@ def meaning_of(name: str) -> Meaning:
         if words := study.meaning(name):
             return Meaning(name, words, "")
     try:
-        entry = importlib.import_module("isoscope.metrics").registry[name]
+        entry = registry[name]
     except IsoscopeError:
         return Meaning(name, "Not installed here.", "")
     # The docstring up to its doctest: the first paragraph is the summary, the rest the definition.

@@ -124,6 +124,7 @@ def cell(column: Column, frame: pd.DataFrame, among: list[pd.DataFrame]) -> Cell
     if column.heads:
         return Cell(format_number(float(frame["value"].mean())), "", spark(frame, None, bottom, top, column.title))
     numbers = frame["drawn"].to_numpy(float)
+    # The dot on the curve marks the layer whose number is printed next to it.
     at = int(numbers.argmin() if column.least else numbers.argmax())
     row, curve = frame.iloc[at], spark(frame, at, bottom, top, column.title)
     if column.part_of_d:

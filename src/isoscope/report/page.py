@@ -93,6 +93,7 @@ def render_page(
     verdicts = verdict_rows(table, series, failures=failures)
     signs = diagnosis(table, failures)
     summaries = [(line.name, line.policy, *try_to_summarise(line, lines, failures)) for line in lines]
+    # Findings name models, and lines may be stacks of one model: both stacks show the findings of their model.
     tallies = {line.name: tally for line in lines if (tally := tally_model(str(line.table["model"].iloc[0]), verdicts))}
     embedded_table, embedded_series = rows_on_page(table, series)
     return render_template(

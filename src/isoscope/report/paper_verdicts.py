@@ -109,6 +109,7 @@ def cite_figures(numbers: list[str], paper: Paper) -> str:
 
 def paper_sections(charts: Iterable[Drawing], verdicts: list[VerdictRow]) -> list[PaperSection]:
     """Every paper with a claim that the tables test, or with a figure on the page."""
+    # A figure may be on the page several times, once per training; reversed, so that a link leads to the first of them.
     ids_by_name = {chart.figure.name: chart.id for chart in reversed(list(charts))}
     sections = []
     for paper in papers:

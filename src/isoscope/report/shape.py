@@ -111,6 +111,7 @@ def encoders_and_decoders(line: Line, others: list[Line]) -> str | None:
     heights = bell_heights(others)
     if heights["decoder"].nunique() < 2:
         return None
+    # Models, not layers or heads, are what is permuted: those of one model are not independent of each other.
     numbers, labels = [float(x) for x in heights["value"]], [bool(x) for x in heights["decoder"]]
     by_role = {True: heights.loc[heights["decoder"], "value"], False: heights.loc[~heights["decoder"], "value"]}
     decoders, encoders = format_count(len(by_role[True]), "decoder"), format_count(len(by_role[False]), "encoder")

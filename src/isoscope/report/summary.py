@@ -62,6 +62,7 @@ class LayersAbove:
 def layers_above(rows: pd.DataFrame) -> LayersAbove:
     """Compare the rows of one metric, line and policy with the thresholds; an undefined value exceeds none of them."""
     bound = rows["low"].where(rows["low"].notna(), rows["value"])
+    # A missing lower bound falls back to the value: cosines over all pairs have no interval.
     names = [short_site_name(kind, layer) for kind, layer in zip(rows["kind"], rows["layer"], strict=True)]
     # The sites of a line may differ in d; the largest has the lowest threshold.
     thresholds = (one_pair(int(rows["d"].max())), *FIXED)
@@ -182,6 +183,7 @@ def dominant_direction(line: Line) -> str | None:
     rows = line.rows("top_share")
     if rows.empty:
         return None
+    # The null of top share depends on n and d, so it is cited for the site that is named, not for the model.
     row = greatest(rows)
     value = float(row["value"])
     text = f"One direction carries at most {format_share(value)} of the centred variance (in {site_of(row)})"

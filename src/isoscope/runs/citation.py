@@ -128,6 +128,7 @@ def _list_software(manifests: list[dict[str, Any]]) -> list[str]:
         spec = manifest["spec"]
         libraries = ", ".join(f"{name} {spec[name]}" for name in ("torch", "transformers", "numpy") if spec.get(name))
         used[f"isoscope {manifest['isoscope']}" + (f" ({libraries})" if libraries else "")] = None
+    # A cell that was derived from others names no libraries; its entry is the beginning of that of the cells it came from.
     return [entry for entry in used if not any(other.startswith(f"{entry} (") for other in used)]
 
 

@@ -127,6 +127,7 @@ class _Side:
 
 def _differences(a: _Side, b: _Side, wanted: list[tuple[Metric, bool]], policy: str) -> Iterator[dict[str, Any]]:
     """Every row that both have."""
+    # Differences are paired by document, which needs the same documents in both runs: equal fingerprints.
     same_source = a.spec.get("fingerprint") is not None and a.spec.get("fingerprint") == b.spec.get("fingerprint")
     # Place by place, and not metric by metric, so that memory never holds more than two clouds.
     places = dict.fromkeys(key[:3] for key in a.rows)
@@ -186,6 +187,7 @@ def _test_differences(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows with Holm's p over the places of one metric and pair of models, and whether a place moved."""
     rows = rows[rows["difference"].notna()].astype({"layer": "Int64"}).reset_index(drop=True)
     rows["adjusted_p"] = np.nan
+    # One sentence covers the places of one metric and pair of models, so these are the tests that Holm's method adjusts for.
     for _, own in rows.groupby(["model_a", "model_b", "metric"], sort=False):
         rows.loc[own.index, "adjusted_p"] = holm(own["p"].to_numpy(float))
     rows["moved"] = rows["adjusted_p"] < LEVEL

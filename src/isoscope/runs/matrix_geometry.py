@@ -61,6 +61,7 @@ def geometry(
 def _search(cloud: Cloud, names: list[str] | None, progress: Progress) -> None:
     """Find the neighbours of many points, having said how long it will take."""
     n, d = cloud.drawn.points.shape
+    # A search for more neighbours takes longer and more memory, so only metrics that were asked for by name start it.
     further = any(registry[name].on_request and "neighbours" in _parts(name) for name in names or [])
     progress.note(
         f"The neighbours of {n:,} points: about {format_duration(estimate(n, d))}, and as long again for an isotropic cloud of this size."

@@ -46,6 +46,7 @@ def merge_shards(target: Run, shards: Sequence[Cell], *, keep: str | None = None
     first = manifests[0]
     _check_shards(shards, str(first["columns"]["model"]))
     target.prepare()
+    # Sums of floats depend on the order in which they are added: sorted shards give the same digits whoever merges them.
     sites = _merge_statistics(shards)
     identity = first["identity"] | {"shard": WHOLE}
     counts = {name: sum(_read_count(cell, name) for cell in shards) for name in ("documents", "tokens")}
@@ -90,6 +91,7 @@ def _merge_statistics(shards: Sequence[Cell]) -> Statistics:
     sites = shards[0].statistics()
     for cell in shards[1:]:
         for site, statistics in cell.statistics().items():
+            # Shards with one identity are of one model, unless somebody changed a run; adding up other sums would show nowhere.
             if site in sites and layout_of(sites[site]) != layout_of(statistics):
                 name = cell.manifest["columns"]["model"]
                 raise IsoscopeError(

@@ -184,6 +184,7 @@ def computable_metrics(names: list[str], sites: Statistics) -> list[str]:
     """The metrics of these names for which some site kept enough; a profile needs the site of a block."""
     clouds = Clouds(sites)
     computable: set[str] = set()
+    # A metric counts as computable as soon as one site kept enough for it; sites without it get no row.
     for site in sites:
         unsure = [name for name in names if name not in computable and (is_block(site) or not isinstance(registry[name], Profile))]
         for _, cloud in clouds.of(site, "all") if unsure else ():
@@ -200,6 +201,7 @@ def _read_or_compute(cell: Cell, names: list[str], cache: Run, progress: Progres
     if not missing:
         return rows, series
     # The time at which the cell was made is part of the identity: a cell that was replaced has the same key and may have other numbers.
+    # The version is part of it too: another isoscope may compute a metric differently.
     identity = {"requested": missing, "cell": manifest["key"], "made": manifest.get("created"), "isoscope": __version__}
     cached = cache.cell(key_of(identity))
     if cached is not None:

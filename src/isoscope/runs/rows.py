@@ -87,6 +87,7 @@ def tables(
                     for x, y, weight in zip(*curve, strict=True)
                 ]
         progress()
+    # Profiles come last: they need every block of a stack, and sites may come in any order.
     for stack, policy, name, value in stacks.numbers():
         where = columns | {"stack": stack, "kind": "hidden", "policy": policy}
         settings = _settings_text(spec, policy, stacks.slices[stack, policy])
@@ -139,6 +140,7 @@ class Stacks:
         collected = []
         for (stack, policy, name), estimates in self._estimates.items():
             value = by_name[name].combine_layers(estimates, last[stack])
+            # A profile of some blocks would look like one of a shallower model, so it gets no value.
             if self.layers != "all":
                 value = Number(np.nan, n=value.n, d=value.d, note=f"needs every block, and only the layers {self.layers} were measured")
             collected.append((stack, policy, name, value))

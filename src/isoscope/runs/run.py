@@ -74,6 +74,7 @@ class Run:
         if not os.path.lexists(folder / MANIFEST):
             return None
         try:
+            # Between the look above and this one another process may delete the cell: then it is not there, which is no error.
             cell = Cell(folder).check()
         except RemovedError:
             return None

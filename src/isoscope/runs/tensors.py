@@ -65,6 +65,7 @@ def write_tensors(arrays: Arrays, path: Path, metadata: Mapping[str, str] | None
     if seal:
         header[SEAL] = {"dtype": "U8", "shape": [digest.digest_size], "data_offsets": [offset, offset + digest.digest_size]}
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    # The format pads its header with spaces, so that the arrays begin at a multiple of eight bytes.
     text += b" " * (-len(text) % 8)
     with path.open("wb") as file:
 
@@ -75,6 +76,7 @@ def write_tensors(arrays: Arrays, path: Path, metadata: Mapping[str, str] | None
 
         put(len(text).to_bytes(8, "little"))
         put(text)
+        # Only one array is in memory at a time: a generator may compute each when it is asked for.
         for _, array in arrays():
             put(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         if seal:
@@ -99,6 +101,7 @@ class TensorFile:
         for name, entry in header.items():
             if not (is_well_formed(entry) and entry["dtype"] in NUMPY_TYPES and entry["data_offsets"][1] <= size - 8 - length):
                 raise ValueError(f"its header does not say soundly what {name!r:.80} is and where it lies")
+        # Every array has a place of its own within the file. So no file makes more arrays than it has bytes.
         check_overlaps(header, ValueError)
         self._entries, self._begin = header, 8 + length
 

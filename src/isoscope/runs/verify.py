@@ -140,6 +140,7 @@ def _check_cell(cell: Path, progress: Callable[[int], None]) -> Iterator[Fault]:
         yield Fault(str(cell / name), "missing", "the manifest does not name it, and every cell has one", again)
     if (manifest["keep"] != "rows") != (STATISTICS in manifest["files"]):
         yield Fault(str(path), "manifest", f"it kept {manifest['keep']}, which does not go with the files that it names", again)
+    # Only files whose bytes are those that were written are decoded: a wrong hash is the fault, and decoding would report its consequences.
     for name, columns in ((ROWS, TABLE_COLUMNS), (SERIES, SERIES_COLUMNS)):
         if name in intact and (mistake := _mistake_in_table_file(paths[name], columns)):
             yield Fault(str(paths[name]), "schema", mistake, again)
