@@ -2,11 +2,15 @@
 
 import contextlib
 import io
+import json
 import os
 import sys
 import warnings
 from dataclasses import dataclass
+from typing import Any
 from unittest import mock
+
+import pandas as pd
 
 from isoscope.cli import main
 from tests.patience import run_process
@@ -60,3 +64,17 @@ def process(*words: object, **environment: str | None) -> Answer:
     shown = {**os.environ, **environment}
     ended = run_process(command(*words), env={name: value for name, value in shown.items() if value is not None})
     return Answer(ended.returncode, ended.stdout, ended.stderr)
+
+
+def read_strict_json(text: str) -> Any:
+    """JSON as jq reads it: without NaN and Infinity."""
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def read_csv(answer: Answer) -> pd.DataFrame:
+    """The table that a command printed."""
+    return pd.read_csv(io.StringIO(answer.worked().out))

@@ -89,34 +89,6 @@ def test_usage_errors(words, said):
     assert "Traceback" not in answer.err
 
 
-@pytest.mark.parametrize("verb", ["measure", "embeddings", "table", "merge", "report", "list"])
-def test_help_shows_examples(verb):
-    answer = isoscope(verb, "--help").worked()
-    assert answer.err == ""
-    assert "Example" in answer.out
-    assert f"isoscope {verb} " in answer.out.partition("Example")[2]
-    assert max(map(len, answer.out.splitlines())) <= 120
-
-
-def test_the_version():
-    from isoscope import __version__
-
-    assert isoscope("--version").worked().out == f"isoscope {__version__}\n"
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--seeds", "9" * 30), "--seeds must be at most 9,223,372,036,854,775,807; got 999,"),
-        (("--width", "2147483648", "--heads", "2"), "A network of 2,147,483,648 dimensions would take "),
-        (("--layers", "2147483648"), "--layers must be at most 4,096; got 2,147,483,648."),
-        (("--steps", str(1 << 63)), "--steps must be at most 1,000,000,000,000,000; got 9,223,372,036,854,775,808."),
-    ],
-)
-def test_a_training_that_no_machine_has_room_for(paragraphs, tmp_path, words, said):
-    isoscope("train", "causal-text", "--data", paragraphs, "--out", tmp_path / "suite", "-q", *words).refused(said)
-
-
 def test_memory_that_runs_out_in_a_library_is_one_sentence(monkeypatch):
     def hungry(*_):
         raise RuntimeError(

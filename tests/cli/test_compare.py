@@ -94,13 +94,3 @@ def test_mistakes_of_conventions_are_one_sentence(good_run, tmp_path):
     isoscope("table", good_run, "--convention", "rankme", "--policy", "all").refused("leave out --metric, --policy and --series")
     isoscope("embeddings", tmp_path / "x.npy", "--convention", "rankme", "--metric", "rankme").refused("leave out --metric")
     isoscope("compare-definitions", tmp_path / "nothing").refused("There is no run at")
-
-
-def test_cite(good_run, tmp_path):
-    said = isoscope("cite", good_run).worked().out
-    assert said.startswith("We measured small-bert (weights ")
-    assert "@software{isoscope," in said
-    told = json.loads(isoscope("cite", good_run, "--json").worked().out)
-    assert said.startswith(" ".join(told["methods"]))
-    assert list(told["bibtex"])[:2] == ["isoscope", "godey2024"]
-    isoscope("cite", tmp_path / "none").refused("There is no run at")

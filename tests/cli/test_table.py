@@ -1,51 +1,20 @@
 """Numbers and curves that are computed only where they are named, from what a run kept."""
 
-import base64
-import gzip
 import io
-import re
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS
 from isoscope.estimation.cloud import Cloud
 from isoscope.metrics import gride
 from isoscope.runs.results import Results
-from tests.cli.calling import isoscope
-
-SITE = ["model", "stack", "kind", "layer", "policy"]
-
-
-def of_page(path, name):
-    """A table that a page carries."""
-    packed = re.search(rf'id="packed-{name}"[^>]*>([^<]*)<', path.read_text("utf-8"))[1]
-    return pd.read_csv(io.StringIO(gzip.decompress(base64.b64decode(packed)).decode()))
+from tests.cli.calling import isoscope, read_csv, read_strict_json
 
 
 def csv(*words):
     return pd.read_csv(io.StringIO(isoscope("table", *words).worked().out))
-
-
-def test_a_report_has_also_what_is_asked_for(good_run, tmp_path):
-    more = tmp_path / "more.html"
-    isoscope("report", good_run, "--out", more, "--metric", "two_nn_mle", "--metric", "gride_scales").worked()
-    table, series = of_page(more, "table"), of_page(more, "series")
-    asked = table[table["metric"] == "two_nn_mle"]
-    pd.testing.assert_frame_equal(asked.reset_index(drop=True), csv(good_run, "--metric", "two_nn_mle", "--policy", "every"))
-    assert set(asked["model"]) == {"small-bert", "small-gpt2"}
-    rest = csv(good_run, "--policy", "every").sort_values(["model", "metric"], kind="stable", ignore_index=True)  # as the page has it
-    pd.testing.assert_frame_equal(table.drop(asked.index).reset_index(drop=True), rest)
-    drawn = series[series["name"] == "gride_scales"]
-    assert len(drawn) > 0
-    pd.testing.assert_frame_equal(series.drop(drawn.index).reset_index(drop=True), csv(good_run, "--series"), rtol=5e-9, atol=0.0)
-    assert not table.duplicated([*SITE, "metric"]).any()
-    assert not series.duplicated([*SITE, "name", "x"]).any()
-
-
-def test_a_report_refuses_what_there_is_not(good_run, tmp_path):
-    isoscope("report", good_run, "--out", tmp_path / "page.html", "--metric", "gride_scale").refused("gride_scale")
-    assert not (tmp_path / "page.html").exists()
 
 
 def test_a_series_on_request(good_run):
@@ -66,3 +35,44 @@ def test_several_series_one_of_them_stored(good_run):
     assert set(found["name"]) == {"gride_scales", "spectrum"}
     assert (found["name"] == "spectrum").sum() == (stored["name"] == "spectrum").sum() > 0
     assert "gride_scales" not in set(stored["name"])
+
+
+def test_the_table_in_every_format(good_run, tmp_path):
+    table = read_csv(isoscope("table", good_run))
+    assert list(table.columns) == list(TABLE_COLUMNS)
+    assert set(table["policy"]) == {"all"}
+    assert not table.duplicated(["model", "stack", "layer", "metric"]).any()  # the state after the final norm has a layer of its own
+    rows = read_strict_json(isoscope("table", good_run, "--json").worked().out)
+    assert len(rows) == len(table) > 150
+    every = read_csv(isoscope("table", good_run, "--policy", "every"))
+    assert not every.duplicated(["model", "stack", "kind", "layer", "policy", "metric"]).any()
+    assert len(every) > len(table) == every["policy"].eq("all").sum()
+    isoscope("table", good_run, "--format", "parquet", "--out", tmp_path / "t.parquet").worked()
+    stored = pd.read_parquet(tmp_path / "t.parquet")
+    np.testing.assert_array_equal(stored["value"], table["value"])
+    np.testing.assert_array_equal(stored["value"].astype("float64"), [np.nan if row["value"] is None else row["value"] for row in rows])
+
+
+def test_the_table_holds_what_numpy_computes(good_run, gpt2):
+    """The static input embedding is a matrix whose numbers can be had without any of isoscope."""
+    from safetensors.numpy import load_file
+
+    x = load_file(gpt2 / "model.safetensors")["transformer.wte.weight"].astype(np.float64)
+    u = x / np.linalg.norm(x, axis=1, keepdims=True)
+    n = len(x)
+    cosine = (np.square(u.sum(0)).sum() - n) / (n * (n - 1))
+    table = read_csv(isoscope("table", good_run, "--metric", "mean_cosine", "--metric", "mean_norm", "--policy", "all"))
+    found = table[(table["model"] == "small-gpt2") & (table["kind"] == "input_embedding")].set_index("metric")
+    assert set(table["metric"]) == {"mean_cosine", "mean_norm"}
+    assert set(table["policy"]) == {"all"}
+    assert found.loc["mean_cosine", "value"] == pytest.approx(cosine, abs=1e-7)
+    assert found.loc["mean_norm", "value"] == pytest.approx(np.linalg.norm(x, axis=1).mean(), rel=1e-6)
+    assert found[["n", "d"]].to_numpy().tolist() == [[80, 32]] * 2
+
+
+def test_the_series(good_run):
+    series = read_csv(isoscope("table", good_run, "--series"))
+    assert list(series.columns) == list(SERIES_COLUMNS)
+    spectrum = series.query("name == 'spectrum' and model == 'small-bert' and kind == 'hidden' and layer == 2 and policy == 'all'")
+    assert len(spectrum) == 32
+    assert (np.diff(spectrum.sort_values("x")["y"]) <= 0).all()

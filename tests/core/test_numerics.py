@@ -1,11 +1,13 @@
 """Files that numba compiles: there where it works, left out where it is missing or cannot work, and their own mistakes are not hidden."""
 
+import math
 import sys
 
 import pytest
+from scipy import stats
 
 from isoscope.core.errors import IsoscopeWarning
-from isoscope.core.numerics import _warn_once, load_compiled
+from isoscope.core.numerics import _warn_once, load_compiled, margin, upper_quantile, upper_tail, widening
 
 FILES = ("isoscope.statistics.kernel_fused", "isoscope.estimation.neighbours_fused", "isoscope.models.tapping.attention_fused")
 
@@ -47,3 +49,21 @@ def test_no_folder_for_what_it_compiles_is_warned_of(made):
 def test_a_mistake_in_the_file_is_not_hidden(made, mistake):
     with pytest.raises((ZeroDivisionError, ImportError, RuntimeError)):
         load_compiled(made(f"fused_wrong_{len(mistake)}", mistake))
+
+
+@pytest.mark.parametrize("freedom", [1, 4, 10.5, 1e6, math.inf])
+def test_student_agrees_with_scipy(freedom):
+    reference = stats.norm if math.isinf(freedom) else stats.t(freedom)
+    assert upper_quantile(0.01, freedom) == pytest.approx(reference.isf(0.01), rel=1e-9)
+    assert upper_tail(2.5, freedom) == pytest.approx(reference.sf(2.5), rel=1e-9)
+    assert margin(0.3, freedom) == pytest.approx(0.3 * reference.isf(0.025), rel=1e-9)
+    assert widening(7, freedom) == pytest.approx(reference.isf(0.025 / 7) / reference.isf(0.025), rel=1e-9)
+
+
+def test_a_small_chance_keeps_its_digits():
+    """1 − Φ(20) would be 0 in float64; the tail is 2.75e-89."""
+    assert upper_tail(20.0) == pytest.approx(2.7536241186062337e-89, rel=1e-9)
+
+
+def test_no_parts_need_no_widening():
+    assert widening(0) == widening(1) == 1.0

@@ -1,13 +1,10 @@
 """A short round of damaged files in every test, and five minutes of it in `make test-all`; and what earlier rounds found."""
 
-import contextlib
 import json
 import os
 import shutil
-import struct
 import time
 
-import numpy as np
 import pytest
 
 from isoscope.core.errors import IsoscopeError
@@ -61,6 +58,8 @@ def test_a_find_is_one(seeds, monkeypatch):
 
 
 PLANTED = {"__name__": "isoscope.planted"}
+
+
 exec("def broken(*given):\n    return None + len(given)", PLANTED)  # a bug, as a line of isoscope's would have it
 
 
@@ -104,27 +103,6 @@ def test_what_is_spoilt_is_taken_while_it_is_whole(seeds, tmp_path):
     assert {path.stem for path in (tmp_path / "figures").iterdir()} == {"layer_profile", "spectrum", "training_geometry"}
     *whole, _, _ = lines(seeds)
     assert [line for line in (*whole, *jobs(seeds)) if command(line, tmp_path) != 0] == []
-
-
-# Found by earlier rounds:
-
-
-@pytest.mark.parametrize("shape", ["((((", "(3,\n", "{'a'", "9" * 5000, "(" * 3000])
-def test_headers_that_are_no_literal(tmp_path, shape):
-    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}".encode()
-    (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text)
-    with pytest.raises(IsoscopeError, match=r"is not an \.npy array: its header cannot be read"):
-        open_array(tmp_path / "x.npy")
-
-
-def test_an_archive_whose_member_lies_before_its_start(tmp_path):
-    np.savez(tmp_path / "x.npz", np.ones((4, 3)))
-    raw = bytearray((tmp_path / "x.npz").read_bytes())
-    at = raw.rindex(b"PK\x05\x06")
-    raw[at + 16 : at + 20] = struct.pack("<I", 0x7FFFFFFF)
-    (tmp_path / "x.npz").write_bytes(raw)
-    with pytest.raises(IsoscopeError, match=r"is not a readable \.npz archive, or is damaged"):
-        open_array(tmp_path / "x.npz")
 
 
 @pytest.mark.parametrize(
@@ -200,16 +178,6 @@ def test_an_archive_whose_member_has_no_name(tmp_path):
         open_source(str(tmp_path / "a.zip"))
 
 
-def test_ranges_longer_than_any_list():
-    from isoscope.core.user_input import NumberSelection
-
-    for word in ("0-99999999999999999999:1", "5-18446744073709551616:2"):
-        with pytest.raises(IsoscopeError, match="numbers; say how far apart"):
-            NumberSelection.parse(word, "--steps")
-    with pytest.raises(IsoscopeError, match="numbers; say how far apart"):
-        NumberSelection.parse("0-99999999999999999999", "--steps").all_numbers()
-
-
 def test_a_shard_that_does_not_say_what_it_measured(cell, tmp_path):
     from isoscope.runs.merging import merge_shards
     from isoscope.runs.run import Run
@@ -249,32 +217,11 @@ def test_text_that_is_no_text(cell, tmp_path):
         Results(tmp_path / "run").table(policy="every")
 
 
-def test_two_columns_of_one_name(tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    pq.write_table(pa.table([pa.array([1.0]), pa.array([2.0])], names=["d0", "d0"]), tmp_path / "x.parquet")
-    with pytest.raises(IsoscopeError, match="has two columns of one name; name them apart"):
-        open_array(tmp_path / "x.parquet")
-
-
 def test_the_home_of_nobody():
     from isoscope.models.naming.model_name import resolve_model
 
     with pytest.raises(IsoscopeError, match="There is no folder ~nobody-of-this-name/x"):
         resolve_model("~nobody-of-this-name/x")
-
-
-def test_more_blocks_than_tensors(tmp_path):
-    from isoscope.trust.gguf import check_gguf
-
-    def text(word):
-        return struct.pack("<Q", len(word)) + word
-
-    name = text(b"llama.block_count") + struct.pack("<II", 4, 1 << 30)
-    (tmp_path / "x.gguf").write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + name)
-    with pytest.raises(IsoscopeError, match="it claims 1,073,741,824 blocks and holds 0 tensors"):
-        check_gguf(tmp_path / "x.gguf")
 
 
 def test_a_cell_that_does_not_say_what_is_cited(cell, tmp_path):
@@ -429,9 +376,16 @@ def test_shapes_that_no_library_has_room_for(seeds, tmp_path, shape):
     raw = len(header).to_bytes(8, "little") + header
     path = tmp_path / "model.safetensors"
     path.write_bytes(raw)
-    for read in (read_file, repair.load, open_array, lambda path: tensor_hashes(path.parent)):
-        with contextlib.suppress(IsoscopeError):
+    for read, sentence in ((repair.load, "is not a repair that isoscope saved"), (open_array, "shape ")):
+        with pytest.raises(IsoscopeError, match=sentence):
             read(path)
+    if max(shape) < 1 << 63:  # torch makes such tensors, which hold nothing
+        assert read_file(path)["x"].shape == tuple(shape)
+        assert tensor_hashes(path.parent) == tensor_hashes(path.parent)
+    else:
+        for read in (read_file, lambda path: tensor_hashes(path.parent)):
+            with pytest.raises(IsoscopeError, match=r"The weights in .* are damaged"):
+                read(path)
     seal = {"dtype": "U8", "shape": [32], "data_offsets": [0, 32]}
     header = json.dumps(json.loads(header) | {"seal": seal}).encode()
     raw = len(header).to_bytes(8, "little") + header
