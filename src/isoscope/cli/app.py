@@ -41,6 +41,7 @@ def list_verbs() -> dict[str, dict[str, Callable[..., Any]]]:
     return panels | {"Studies": of_studies}
 
 
+# Every verb is registered now, but imports what it runs on only when it is called: `--help` answers in half a second.
 for panel, verbs in list_verbs().items():
     for verb, run in verbs.items():
         app.command(name=verb, rich_help_panel=panel)(run)
@@ -59,6 +60,7 @@ def isoscope(
     """A microscope for the geometry of Transformer representations."""
     from isoscope.core.errors import IsoscopeWarning
 
+    # Warnings of other packages keep Python's form, with file and line: they are for developers.
     show_other = warnings.showwarning
 
     def show(

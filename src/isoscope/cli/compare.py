@@ -67,6 +67,7 @@ def run(
         _print_comparison(comparison)
         if over is not None:
             print_text(_describe_excess(over, fail_over or 0.0))
+    # After everything is printed, so that a failing check also shows what moved.
     if over is not None and len(over):
         raise typer.Exit(1)
 

@@ -69,6 +69,7 @@ def read_runs(runs: Sequence[str], on_request: Sequence[str] = ()) -> tuple[pd.D
     from isoscope.runs.results import Results
 
     opened = [Results(run) for run in runs]
+    # A name stands for a metric or for a series, and each is asked for from another table.
     known_series = {entry.name for entry in curves()}
     metrics = [name for name in on_request if name not in known_series]
     lines = [name for name in on_request if name in known_series]

@@ -35,6 +35,7 @@ def run(
         if not Path(run).is_dir():
             raise IsoscopeError(f"There is no run at {run}; isoscope measure MODEL --out {run} makes one.")
 
+    # A part that fails is shown as failed on the page, and the page is still served; its traceback goes to the terminal.
     def build(state: str) -> str:
         failures = Failures()
         text = render_page(*read_runs(runs), title=title, state=state, failures=failures)

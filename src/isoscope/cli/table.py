@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from isoscope.console.arguments import CONVENTIONS, RunFolder
-from isoscope.console.output import to_records, write_errors_as_user_errors
-
-if TYPE_CHECKING:
-    import pandas as pd
+from isoscope.console.output import write_frame
 
 FORMATS = ["csv", "json", "parquet"]
 
@@ -70,22 +67,4 @@ def run(
         frame = results.series(metric or None) if series else results.table(metric or None, policy or "all")
     if form == "parquet" and out is None and sys.stdout.isatty():
         raise IsoscopeError("Parquet cannot be shown in a terminal; name a file with --out FILE.parquet.")
-    with write_errors_as_user_errors(out or "to standard output"):
-        if form == "parquet":
-            frame.to_parquet(out if out is not None else sys.stdout.buffer, index=False)
-        elif form == "json":
-            _write_json(frame, out)
-        else:
-            frame.to_csv(out if out is not None else sys.stdout, index=False)
-
-
-def _write_json(frame: pd.DataFrame, out: str | None) -> None:
-    """Write a list of rows with every digit, which pandas' own writer does not keep."""
-    from isoscope.trust.safe_io import to_strict_json
-
-    text = to_strict_json(to_records(frame)) + "\n"
-    if out is None:
-        sys.stdout.write(text)
-    else:
-        with open(out, "w", encoding="utf-8") as file:
-            file.write(text)
+    write_frame(frame, form, out)

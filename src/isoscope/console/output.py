@@ -1,9 +1,10 @@
-"""Printing: every verb writes its tables, text, JSON and notes through this module."""
+"""Output: every verb prints its tables, text, JSON and notes, and writes its tables to files, through this module."""
 
 from __future__ import annotations
 
 import contextlib
 import re
+import sys
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from isoscope.runs.results import Results
 
 WIDTH = 100
-"""Columns of the output if it does not go to a terminal."""
+"""Width of the output in characters if it does not go to a terminal."""
 LONGEST_WORD = 25
 """A longer word may be broken in a table."""
 
@@ -34,8 +35,27 @@ def to_records(frame: pd.DataFrame) -> list[dict[Any, Any]]:
     """The rows of a table for JSON, with None for what is missing or infinite."""
     import numpy as np
 
+    # As objects, because a column of floats or of Int64 would turn None back into its own missing value.
     cells = frame.replace([np.inf, -np.inf], np.nan).astype(object)
     return cells.where(cells.notna(), None).to_dict("records")
+
+
+def write_frame(frame: pd.DataFrame, form: str, out: str | None) -> None:
+    """Write a table as csv, json or parquet to the file `out`, or to standard output. JSON is a list of rows with every digit."""
+    with write_errors_as_user_errors(out or "to standard output"):
+        if form == "parquet":
+            frame.to_parquet(sys.stdout.buffer if out is None else out, index=False)
+        elif form == "csv":
+            frame.to_csv(sys.stdout if out is None else out, index=False)
+        else:
+            from isoscope.trust.safe_io import to_strict_json
+
+            # pandas' own writer of JSON rounds to 15 digits at most.
+            text = to_strict_json(to_records(frame)) + "\n"
+            if out is None:
+                sys.stdout.write(text)
+            else:
+                Path(out).write_text(text, "utf-8")
 
 
 def print_note(text: str) -> None:
@@ -73,8 +93,9 @@ def print_table(table: Table) -> None:
         words = [word for line in lines for word in re.findall(r"^\s*\S+|\S+", line)]
         natural.append(max(map(cell_len, lines), default=1))
         least.append(natural[-1] if column.no_wrap else min(LONGEST_WORD, max(map(cell_len, words), default=1)))
-    # Rich itself would shrink columns below their longest word. Each has a blank and a divider, and the table an edge.
+    # Rich would shrink columns below their longest word, and cut numbers. Each column has a blank and a divider, and the table an edge.
     needed = sum(least) + 2 * len(least) + 1
+    # The remaining width is shared in proportion to what each column lacks.
     spare = max(0, console.width - needed)
     wanted = sum(natural) - sum(least)
     for column, low, high in zip(table.columns, least, natural, strict=True):

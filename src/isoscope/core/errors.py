@@ -55,7 +55,7 @@ def nearest(name: str, known: list[str]) -> str:
     >>> nearest("mean_cosin", ["mean_cosine", "mean_norm"])
     ', did you mean mean_cosine?'
     """
-    import difflib
+    import difflib  # only needed after an error
 
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f", did you mean {close[0]}?" if close else ""

@@ -46,6 +46,7 @@ def _left_on_machine(root: Path) -> int:
 
 def _left_in_control_groups(root: Path) -> int:
     """Bytes that the control groups allow. Containers and jobs of a cluster run in them; the machine may have far more."""
+    # Every group on the way to the root limits the process, and the tightest limit counts.
     left = sys.maxsize
     for folder, (limit, taken, cached) in _control_groups(root):
         with contextlib.suppress(OSError, ValueError):  # the file holds `max` if there is no limit

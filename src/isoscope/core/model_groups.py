@@ -36,6 +36,7 @@ def group_of(modality: object, family: object) -> str | None:
 
 def add_groups(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of models that are in a group, with a column `group`."""
+    # Each pair once: tables have a million rows and about ten pairs.
     known = table[["modality", "family"]].drop_duplicates()
     names = {(str(m), str(f)): group_of(m, f) for m, f in zip(known["modality"], known["family"], strict=True)}
     groups = [names[str(m), str(f)] for m, f in zip(table["modality"], table["family"], strict=True)]
@@ -91,6 +92,7 @@ def list_suites(frame: pd.DataFrame) -> list[str]:
 def select_first_seed(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows of one seed of each model: the first of those with the most steps. A seed may be missing, which counts as one."""
     known = list_checkpoints(rows)
+    # pandas leaves rows with a missing key out of groups; −1 stands for a missing seed.
     counts = known.assign(seed=known["seed"].fillna(-1)).groupby(["model", "seed"]).size().reset_index(name="steps")
     chosen = counts.sort_values(["steps", "seed"], ascending=[False, True]).drop_duplicates("model").set_index("model")["seed"]
     return rows[rows["seed"].fillna(-1).eq(rows["model"].map(chosen).astype("Int64")).fillna(False).astype(bool)]

@@ -25,6 +25,7 @@ class Progress:
             self._console().print(plain(text), markup=False, highlight=False, soft_wrap=True)
 
     def _console(self) -> Any:
+        # A note must go through the console of the bars: it is printed above them, and they are drawn again below it.
         from rich.console import Console
 
         return self._bars.console if self._bars is not None else Console(stderr=True)

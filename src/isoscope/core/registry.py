@@ -58,6 +58,7 @@ class Registry(Generic[T]):
         return len(self._load())
 
     def _load(self) -> dict[str, T]:
+        # Built completely before it is stored, so that a file that raises leaves no half-filled registry behind.
         if self._entries is None:
             entries: dict[str, T] = {}
             for i, package in enumerate(self.packages):
@@ -72,6 +73,7 @@ class Registry(Generic[T]):
         declared = [entry for entry in (*values, *listed) if isinstance(entry, self.kind)]
         if not declared:
             raise IsoscopeError(f"{module.__file__} must declare a {self.what}; it does not.")
+        # A module may import what another declares: the same object under the same name is no conflict.
         for entry in declared:
             name = str(entry.name)  # type: ignore[attr-defined]
             if entries.setdefault(name, entry) is not entry:
@@ -97,6 +99,7 @@ def modules_of(pattern: str, *, plugins: bool = True) -> Iterator[ModuleType]:
 
 def _search_path(package: str, *, plugins: bool = True) -> list[str]:
     """The folders of a package, those of plugins included."""
+    # The list of folders that Python itself searches: a plugin becomes a submodule of the package.
     path: list[str] = importlib.import_module(package).__path__  # type: ignore[assignment]
     folder = package.rpartition(".")[2]
     for root in filter(None, os.environ.get("ISOSCOPE_PLUGINS", "").split(os.pathsep)) if plugins else ():

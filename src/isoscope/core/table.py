@@ -49,6 +49,7 @@ def make_table(rows: list[dict[str, object]], columns: dict[str, str]) -> pd.Dat
 
 def concat_tables(frames: list[pd.DataFrame], columns: dict[str, str]) -> pd.DataFrame:
     """Frames one below the other, with exactly these columns and types."""
+    # pandas will one day let the types of empty frames count, and warns of that.
     full = [frame for frame in frames if len(frame)]
     if not full:
         return make_table([], columns)

@@ -52,6 +52,7 @@ def writer_has_ended(name: re.Match[str]) -> bool | None:
     if name["machine"] != this_machine():
         return None
     try:
+        # Signal 0 is never delivered; it only asks whether the process exists. A number used again by another process counts as running.
         os.kill(int(name["process"]), 0)
     except (ProcessLookupError, OverflowError):
         return True
@@ -86,5 +87,6 @@ def is_abandoned(path: Path, name: re.Match[str], now: float) -> bool:
     """Whether nobody is writing here any more: the process has ended, or is on another machine and wrote nothing for a day."""
     if (ended := writer_has_ended(name)) is not None:
         return ended
+    # Writing to a file does not change the time of its folder, so the files in it are asked too.
     inside = list(path.iterdir()) if path.is_dir() and not path.is_symlink() else []
     return now - max(written.lstat().st_mtime for written in (path, *inside)) > DAY

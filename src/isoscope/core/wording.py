@@ -70,6 +70,7 @@ def format_estimate(value: float, low: float, high: float) -> str:
 def _ends(low: float, high: float, *, sign: bool = False) -> list[str]:
     if not (math.isfinite(low) and math.isfinite(high)):
         return []
+    # Ends that differ by less than a thousandth would look the same with three digits.
     pairs = [[_with_digits(float(end), digits, sign=sign) for end in (low, high)] for digits in range(3, 9)]
     return next((pair for pair in pairs if pair[0] != pair[1]), pairs[0])
 

@@ -49,7 +49,7 @@ def file_items_kind(modality: str, accepts: str, embedded: Path, read: Callable[
         if spec == "embedded":
             return FileItems(modality, spec, match_files(f"{glob.escape(str(embedded))}/*"), read) if modality == wanted else None
         files = find_files(spec, modality, wanted)
-        if not files:
+        if not files:  # another kind of source may accept the name
             return None
         source = FileItems(modality, short_name(spec), files, read)
         next(source.items())  # an error in the first file is reported before a model is loaded

@@ -59,6 +59,7 @@ class HubSource:
             load = import_client(self.name, "datasets").load_dataset
             rows = load(self.name, self.config, split=self.split, revision=self.revision, streaming=True)
         contents = self._read_texts(rows) if self.modality == "text" else self._read_media(rows, label)
+        # Empty rows keep their number, so that ids do not change with the modality or with what counts as empty.
         for ordinal, content in enumerate(contents):
             if content is not None:
                 yield Item(f"{label}#{ordinal}", content)
@@ -83,7 +84,7 @@ class HubSource:
     def _read_media(self, rows: Any, label: str) -> Iterator[Any]:
         """The clip or image of every row, or None."""
         feature, usual = getattr(import_client(self.name, "datasets"), FEATURE[self.modality]), USUAL_COLUMN[self.modality]
-        # A streamed dataset may not know its features before its first row.
+        # A streamed dataset may not know its features before its first row; then the usual name of the column is tried.
         features = rows.features or {self.column or usual: None}
         columns, fitting = list(features), [column for column, kind in features.items() if isinstance(kind, feature)]
         column = choose_column(f"The dataset {self.name}", self.column, columns if self.column else fitting or columns, fitting, usual)

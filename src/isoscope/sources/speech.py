@@ -105,6 +105,7 @@ def mel_frames(wave: np.ndarray, bands: int = 40) -> np.ndarray:
     """
     if len(wave) < WINDOW:
         return np.empty((0, bands), np.float32)
+    # A view: no window is copied before it is multiplied by the taper.
     windows = np.lib.stride_tricks.sliding_window_view(wave.astype(np.float64), WINDOW)[::HOP]
     power = np.abs(np.fft.rfft(windows * np.hanning(WINDOW), SIZE)) ** 2
     return np.asarray(np.log(power @ mel_filters(bands).T + QUIET), np.float32)

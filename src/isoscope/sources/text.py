@@ -84,6 +84,7 @@ def read_lines(path: Path, shown: str, most: int = MAX_TEXT) -> Iterator[str]:
     """Lines of UTF-8, with or without a byte order mark, with either line ending. An undecodable byte is reported with its offset."""
     offset = 0
     with path.open("rb") as file:
+        # The bound is part of the read: a file without a line end would otherwise be one line of its whole size.
         while raw := file.readline(most + 1):
             if len(raw) > most:
                 raise IsoscopeError(f"{shown} has a line of more than {most:,} bytes at offset {offset} and is refused; divide it.")
@@ -184,6 +185,7 @@ def spool_standard_input() -> TextSource:
     with tempfile.NamedTemporaryFile(suffix=".txt", delete=False) as spool:
         shutil.copyfileobj(sys.stdin.buffer, spool)
     source = TextSource("stdin", [Path(spool.name)], labels=["stdin"])
+    # The file lives as long as the source, in which it is read once for the fingerprint and once or more for the items.
     weakref.finalize(source, os.unlink, spool.name)
     return source
 

@@ -78,6 +78,7 @@ def check_claim(claim: Claim, holds: Tables | None = None, fails: Tables | None 
                 first.sentence[:1].isupper() and first.sentence.endswith("."),
                 f"{name}: the evidence must be a sentence; it is {first.sentence!r}.",
             )
+            # By repr, because NaN, the effect of many verdicts, is not equal to itself.
             require(repr(first) == repr(second), f"{name} differs when it is decided again.")
 
 

@@ -36,9 +36,9 @@ def check_metric(metric: Metric) -> None:
     """Check a metric's contract.
 
     It declares a title, a range, parts of a cloud that exist, what its interval is about if it has one, and a docstring that begins with
-    one sentence and states its range and its null. On five random clouds (of points or, if it
-    reads that, of rows of attention) it gives a `Number` within its range (or NaN with a note), with its interval around it; the same
-    when called again and, to 1e-9, with the rows in another order; it warns of nothing and changes nothing in the cloud.
+    one sentence and states its range and its null. On five random clouds (of points or, if it reads that, of rows of attention) it gives a
+    `Number` within its range (or NaN with a note), with its interval around it; the same when called again and, to 1e-9, with the rows in
+    another order; it warns of nothing and changes nothing in the cloud.
     """
     require(isinstance(metric, Metric), f"{metric!r} is not a metric: declare it with @metric.")
     name = metric.name
@@ -58,6 +58,7 @@ def check_metric(metric: Metric) -> None:
         require(_same(before, _state(cloud)), f"{where} changed the cloud.")
         _check_number(metric, value, where)
         has_value, has_interval = has_value or not math.isnan(value), has_interval or not math.isnan(value.low)
+        # Sums in another order differ in their last digits; anything more depends on the order.
         shuffled = metric(other)
         require(_near(value, shuffled), f"{where} depends on the order of rows: {float(value)!r} and {float(shuffled)!r}.")
     declared = metric.interval_about is not None
@@ -109,6 +110,7 @@ def check_profile(profile: Profile) -> None:
         require(float(other_input) == float(value), f"{where} depends on layer 0, which no block has made.")
         with_gap = profile({layer: stack[layer] for layer in stack if layer != 3})
         require(math.isnan(with_gap), f"{where} is {float(with_gap)} without block 3; NaN is expected.")
+        # The interval of a profile is made by applying its contrasts to the deviations of groups, which is right for linear ones only.
         a, b = np.random.default_rng(blocks).random((2, blocks))
         combined = 2 * profile.contrasts(a) - profile.contrasts(b)
         linear = np.allclose(profile.contrasts(2 * a - b), combined, rtol=0, atol=1e-9)

@@ -78,6 +78,7 @@ class Header:
             self.skip_bytes(self.read_number("Q"), "a string")
         elif kind == LIST and not within_list:
             inner, count = self.read_number("I"), self.read_number("Q")
+            # Counted before they are read: the library makes a Python object of every entry.
             self.entries += count
             if self.entries > MAX_ENTRIES:
                 raise ValueError(f"its lists claim {self.entries:,} entries, and {MAX_ENTRIES:,} is the most that is read")
@@ -161,6 +162,7 @@ def _read_header(header: Header) -> None:
         else:
             header.skip_value(kind)
     extents = [_read_tensor_extent(header) for _ in range(tensors)]
+    # The values follow the header and are aligned, so that the bytes left are an upper bound on their room.
     needed = sum(size for _, size in extents)
     if needed > header.bytes_left() or any(offset + size > header.bytes_left() for offset, size in extents):
         raise ValueError(f"its tensors claim {needed:,} bytes, and {header.bytes_left():,} are left")

@@ -27,6 +27,7 @@ def weight_files(place: str, names: Iterable[str], read: Callable[[str], str], *
     safetensors come before .bin, .bin before a lone checkpoint. A single file comes before shards; their index is read by `read`
     (name → text). `place` is the folder as error messages call it.
     """
+    # The order is that of transformers, so that the weights are those that from_pretrained would load.
     known = {name for name in names if not name.startswith(NOT_WEIGHTS)}
     for ending, single in SINGLE.items():
         index = f"{single}.index.json"

@@ -23,8 +23,8 @@ MAX_SHARING = 8
 
 def is_archive(path: Path) -> bool:
     """Whether torch will read a file as an archive: it looks only at the first bytes."""
-    with path.open("rb") as opened:
-        return opened.read(4) == b"PK\3\4"
+    with path.open("rb") as file:
+        return file.read(4) == b"PK\3\4"
 
 
 def check_archive(path: Path) -> None:
@@ -52,10 +52,10 @@ def _has_one_directory(path: Path, size: int) -> bool:
     Readers differ in how they look for it before a comment, in which of two sizes they trust, and in where they count offsets from. With
     any of these, the directory that `zipfile` checks might not be the one that torch opens.
     """
-    with path.open("rb") as opened:
+    with path.open("rb") as file:
         # The last record has a fixed size if there is no comment, so everything lies at known offsets from the end.
-        opened.seek(max(0, size - END.size - LOCATOR.size - END64.size))
-        tail = opened.read()
+        file.seek(max(0, size - END.size - LOCATOR.size - END64.size))
+        tail = file.read()
     if len(tail) < END.size:
         return False
     mark, *_, length, start, comment = END.unpack(tail[-END.size :])
@@ -73,6 +73,7 @@ def _has_one_directory(path: Path, size: int) -> bool:
 
 def check_tensors(path: Path, tensors: Iterable[Tensor]) -> None:
     """Refuse tensors that are far larger than the file: one stored number can stand for a tensor of any size."""
+    # A pickle can give a tensor strides of 0, by which one number is read again and again.
     claimed = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
     if claimed > MAX_SHARING * max(path.stat().st_size, 1 << 20):
         size = path.stat().st_size

@@ -67,6 +67,7 @@ def read_pages(path: Path) -> Iterator[Page]:
             if size > most:
                 raise IsoscopeError(f"{path} unfolds to more than {MAX_RATIO} times its size, which is refused as a decompression bomb.")
             parser.feed(block)
+            # The index stands at the beginning of an unfinished tag, which the parser keeps and scans again with the next block.
             if size - parser.expat.CurrentByteIndex > MAX_TAG:
                 raise IsoscopeError(f"{path} has a tag or comment of more than {MAX_TAG:,} bytes in its XML and is refused; {EXPECTED}.")
             yield from parser.articles

@@ -67,6 +67,7 @@ def clean(text: str, hidden: frozenset[str] = HIDDEN_PREFIXES) -> str:
     text = OPEN_ADDRESS.sub("", NAMED_ADDRESS.sub(r"\1", text))
     text = html.unescape(ENDLESS.sub("", text))
     text = INLINE_TAG.sub("", BLOCK_TAG.sub("\n", text))
+    # Normalised after entities are resolved, which may write a letter and its accent apart.
     text = PILED.sub(r"\1", BLANK.sub(" ", INVISIBLE.sub("", text)))
     return tidy_spaces(unicodedata.normalize("NFC", text))
 
@@ -133,6 +134,7 @@ def remove_nested(text: str, hidden: frozenset[str]) -> str:
         elif kind == "|}":
             close("{|")
             out.append("\n")
+        # Depth is bounded for links only: a template or table is dropped when it closes, and its text is not copied.
         elif kind == "{|" or count[kind] < MAX_LINK_DEPTH:
             stack.append((kind, len(out)))
             count[kind] += 1

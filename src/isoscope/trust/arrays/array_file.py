@@ -43,6 +43,7 @@ class ArrayFile(ABC):
         if rows < 1:
             raise IsoscopeError(f"The number of rows in a block must be at least 1; got {rows}.")
         start, stop, _ = slice(start, stop).indices(self.n)
+        # Eight bytes per value, the widest type of a block, so that the bound holds whatever is stored.
         return self._blocks(max(1, min(rows, MAX_BLOCK_BYTES // (self.d * 8))), start, stop)
 
     @cached_property
@@ -86,7 +87,8 @@ class UncompressedArray(ArrayFile):
 
     def _by_column(self, file: FileIO, rows: int, start: int, stop: int) -> Iterator[Block]:
         size = self.stored_dtype.itemsize
-        strip = max(rows, STRIP_BYTES // (self.d * size) // rows * rows)  # a multiple of `rows`
+        # One seek per column and strip instead of one per column and block. A multiple of `rows`, so that no block spans two strips.
+        strip = max(rows, STRIP_BYTES // (self.d * size) // rows * rows)
         for first in range(start, stop, strip):
             columns = np.empty((self.d, min(strip, stop - first)), self.stored_dtype)
             for j in range(self.d):
@@ -121,6 +123,7 @@ def block_dtype(path: Path, dtype: np.dtype[Any]) -> np.dtype[Any]:
         raise IsoscopeError(f"{path} holds pickled Python objects, which are never loaded; save the matrix as plain float32.")
     if dtype.kind not in "fiub":
         raise IsoscopeError(f"{path} holds values of type {dtype}, and a matrix of real numbers is expected; save it as float32.")
+    # float32 holds integers of 16 bits exactly; wider ones need float64, which rounds beyond 2⁵³ only.
     if dtype.kind == "f":
         return np.dtype(np.float64) if dtype.itemsize > 8 else dtype.newbyteorder("=")
     return np.dtype(np.float32) if dtype.itemsize <= 2 else np.dtype(np.float64)

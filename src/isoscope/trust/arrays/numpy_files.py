@@ -91,6 +91,7 @@ class CompressedArray(ArrayFile):
             if self.header.fortran:
                 yield from self._unpack(file, rows, start, stop)
                 return
+            # A deflated stream has no index: the rows before `start` are unpacked and thrown away.
             skip_bytes(file, self.header.length + start * self.d * self.header.dtype.itemsize)
             for first in range(start, stop, rows):
                 block = np.empty((min(rows, stop - first), self.d), self.header.dtype)
@@ -137,7 +138,7 @@ def open_npz(path: Path, key: str | None = None) -> ArrayFile:
             )
         # All headers are read, because only they tell which member is the matrix.
         headers = dict[str, NpyHeader]()
-        for info in members.values():
+        for info in members.values():  # before any is opened: a forged size must not be unpacked
             check_member(path, info)
         for name, info in members.items():
             with archive.open(info) as file:

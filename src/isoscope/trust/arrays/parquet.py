@@ -64,6 +64,7 @@ class ParquetArray(ArrayFile):
             raise IsoscopeError(
                 f"{self.path}: row {row + i} of {name!r} has {lengths[i]} values; all rows must have as many, here {self.d}."
             )
+        # All lists have d values by now, so that the flat values are the rows one after the other.
         values = column.flatten()
         self._refuse_null(values, name, row, self.d)
         return np.asarray(values.to_numpy(zero_copy_only=False))

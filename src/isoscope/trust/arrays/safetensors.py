@@ -45,6 +45,7 @@ def read_safetensors_header(path: Path) -> tuple[dict[str, Any], int]:
         if len(first) < 8:
             raise broken(f"it has only {size} bytes")
         length = int.from_bytes(first, "little")
+        # Checked before the header is read: the length comes from the file, and reading allocates it.
         if length > MAX_HEADER:
             raise broken(f"its header would have {length} bytes, and {MAX_HEADER} is the most that is read")
         check_length(path, 8 + length, size)
@@ -76,6 +77,7 @@ def is_well_formed(entry: Any) -> bool:
     """Whether an entry has a type, a shape and a range of bytes, and they agree."""
 
     def are_sizes(value: Any) -> bool:
+        # `type` and not isinstance, for which JSON's true would be the number 1.
         return isinstance(value, list) and all(type(x) is int and x >= 0 for x in value)
 
     if not isinstance(entry, dict) or not isinstance(entry.get("dtype"), str):
