@@ -22,7 +22,7 @@ from isoscope.measuring.scheduler import Job, Scheduler
 from isoscope.measuring.sweep_log import Ledger, stamp_of
 from isoscope.measuring.task import Task
 from isoscope.models.naming.audit import CheckpointRecord, find_faults, tensor_hashes
-from isoscope.models.naming.hub import HubName
+from isoscope.models.naming.hub_models import HubName
 from isoscope.models.naming.hub_suite import commit_of, delete_from_cache, is_cached, is_missing, is_out_of_reach
 from isoscope.models.naming.model_name import ModelReference, model_bytes, resolve_model
 from isoscope.models.naming.suite import Checkpoint, Suite

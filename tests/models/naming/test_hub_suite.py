@@ -4,7 +4,7 @@ import pytest
 from huggingface_hub import constants
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.models.naming.hub import HubName
+from isoscope.models.naming.hub_models import HubName
 from isoscope.models.naming.hub_suite import delete_from_cache, is_cached
 from isoscope.models.naming.model_name import resolve_model
 from isoscope.models.naming.suite import open_suite

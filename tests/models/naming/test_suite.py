@@ -3,7 +3,6 @@
 import pytest
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.models.naming.checkpoint_names import step_in
 from isoscope.models.naming.suite import Checkpoint, open_suite, open_suites
 
 
@@ -48,13 +47,6 @@ def test_every_layout_of_a_folder(tmp_path, layout):
     suite = open_suite(str(touched(tmp_path / layout, *names)))
     assert suite.name == layout
     assert places(suite) == expected
-
-
-@pytest.mark.parametrize(
-    ("name", "step"), [("step100", 100), ("global_step12", 12), ("iter-5", 5), ("epoch=3", None), ("footstep-3x", None), ("ckpt_9", 9)]
-)
-def test_steps_in_names(name, step):
-    assert step_in(name) == (None if step is None else (step, step))
 
 
 def test_steps_and_seeds_are_chosen_and_named_ones_must_exist(tmp_path):

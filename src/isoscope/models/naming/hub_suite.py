@@ -11,7 +11,7 @@ from typing import Any
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.models.naming.checkpoint_names import Member, Pattern
-from isoscope.models.naming.hub import (
+from isoscope.models.naming.hub_models import (
     HubName,
     cache_folder,
     client_settings,

@@ -14,7 +14,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.model_groups import UNTRAINED
 from isoscope.core.user_input import expand_home
 from isoscope.models.naming.checkpoint_names import is_training_subfolder, step_in
-from isoscope.models.naming.hub import SMALL, HubName, download_model
+from isoscope.models.naming.hub_models import SMALL, HubName, download_model
 from isoscope.trust.model_files import transformer_folder, weights_in
 from isoscope.trust.safe_io import read_json
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from isoscope.core.site import Site
-from isoscope.models.tapping.scores import CLOSED
+from isoscope.models.tapping.written_scores import CLOSED
 
 FEW = 4
 """If there are this many times fewer rows than keys, taking the mean off the keys costs more than taking it off the rows."""

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from isoscope.core.numerics import load_compiled
 from isoscope.models.tapping.attention_call import SAFE, AttentionCall, SequenceScores, Window
-from isoscope.models.tapping.scores import CLOSED
+from isoscope.models.tapping.written_scores import CLOSED
 from isoscope.statistics.attention_statistics import score_counts
 
 BLOCK = 1 << 17

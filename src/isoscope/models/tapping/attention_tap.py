@@ -18,10 +18,10 @@ from isoscope.core.site import Site
 from isoscope.models.model_errors import HookGuard
 from isoscope.models.tapping.attention_call import AttentionCall
 from isoscope.models.tapping.lineage import AttentionSide, Lineage, trace_lineage
-from isoscope.models.tapping.scores import CLOSED, Scores
 from isoscope.models.tapping.tap import autocast_off
 from isoscope.models.tapping.tensor_graph import TensorGraph
 from isoscope.models.tapping.torch_functions import Role, TorchCall, role_of
+from isoscope.models.tapping.written_scores import CLOSED, Scores
 
 MULTI_HEAD_ATTENTION = inspect.signature(functional.multi_head_attention_forward)
 LOWEST_SCORE = -1e6

@@ -12,7 +12,7 @@ from torch import Tensor
 from isoscope.models.tapping.torch_functions import Role
 
 if TYPE_CHECKING:
-    from isoscope.models.tapping.scores import Scores
+    from isoscope.models.tapping.written_scores import Scores
 
 Rearrange = Callable[[Tensor], Tensor]
 Replay = tuple[Any, tuple[Any, ...], dict[str, Any], int | None]

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from isoscope.models.tapping.lineage import Node, Replay
-from isoscope.models.tapping.scores import FOLLOWED, follow_scores, start_scores
 from isoscope.models.tapping.torch_functions import CUTS, DIVISIONS, NEGATIONS, Role, TorchCall, float_tensors, scalar_value
+from isoscope.models.tapping.written_scores import FOLLOWED, follow_scores, start_scores
 
 
 class TensorGraph:

@@ -70,7 +70,7 @@ def test_a_download_is_kept_and_is_the_same_model_as_its_folder(hub, home, tmp_p
 
 def test_a_bug_of_ours_while_downloading_is_not_blamed_on_the_hub(hub, home, tmp_path, monkeypatch):  # noqa: F811
     hub.add("org/name", save(tmp_path / "folder"))
-    monkeypatch.setattr("isoscope.models.naming.hub.weight_files", lambda *args, **options: {}["planted"])
+    monkeypatch.setattr("isoscope.models.naming.hub_models.weight_files", lambda *args, **options: {}["planted"])
     with pytest.raises(KeyError, match="planted"):
         resolve_model("org/name")
 
