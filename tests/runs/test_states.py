@@ -103,7 +103,7 @@ HIDDEN, QUERY, KEY, ROWS = "encoder.hidden.1", "encoder.query.1", "encoder.key.1
         (f"{HIDDEN}/moments.body.norms", 0, np.nan, "moments.body.norms holds NaN, infinity or numbers that no sum reaches"),
         (f"{HIDDEN}/moments.body.norms", 0, -1.0, "moments.body.norms holds lengths below zero"),
         (f"{HIDDEN}/moments.body.sums", (0, 1), np.inf, "moments.body.sums holds NaN, infinity or numbers that no sum reaches"),
-        (f"{HIDDEN}/moments.body.sums", (1, 1), 99.0, "moments.body.sums holds more than so many directions add up to"),
+        (f"{HIDDEN}/moments.body.sums", (1, 1), 99.0, "moments.body.sums holds more than its unit vectors add up to"),
         (f"{HIDDEN}/moments.body.second.outer", 0, 1e300, "moments.body.second.outer holds NaN, infinity or numbers that no sum reaches"),
         (f"{HIDDEN}/moments.body.cosine.n", 0, 15, "moments.body.cosine.n counts 15 points of width 4"),
         (f"{HIDDEN}/groups.counts", (0, 0, 0), 3.0, "its groups hold other points than its moments"),

@@ -82,7 +82,7 @@ class Drawing:
 
     @property
     def choices(self) -> list[str]:
-        """The titles of its panels, if there are so many that the reader chooses one."""
+        """The titles of its panels, if there are too many to show at once, so that the reader chooses one."""
         texts = [panel["title"]["text"] if isinstance(panel.get("title"), dict) else panel.get("title") for panel in self.panels]
         titles = [text for text in texts if isinstance(text, str)]
         return titles if len(titles) == len(texts) > MANY_PANELS else []

@@ -101,7 +101,7 @@ def _parallel(table: pd.DataFrame) -> Iterator[Sign]:
         both = both.merge(drift["key"][name][[*keys, "value"]], on=keys, suffixes=("", "_key"))
         parallel = both[both["value"].abs().gt(level) & both["value_query"].gt(DRIFT) & both["value_key"].gt(DRIFT)]
         if len(both) and len(parallel) >= PARALLEL * len(both):
-            top = parallel.iloc[int(parallel["value"].abs().to_numpy(float).argmax())]
+            top = greatest(parallel.assign(size=parallel["value"].abs()), "size")
             most = f"head {top['head']} of layer {top['layer']}, cos(Q̄, K̄) = {format_number(top['value'])}"
             evidence = f"{len(parallel)} of {len(both)} heads; most in {most}"
             meaning = "Queries and keys drift in parallel: a large part of every score is the same for all pairs."

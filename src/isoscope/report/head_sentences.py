@@ -76,10 +76,10 @@ def first_token_effect(line: Line) -> str:
     """The effect of the first token on the top share and the mean cosine, in the layer where it is largest."""
     parts = []
     for metric, name in (("top_share", "top share"), ("mean_cosine", "mean cosine")):
-        both = line.rows(metric, "all").merge(line.rows(metric, "body"), on=["kind", "layer"], suffixes=("", "_body"))
+        both = line.with_and_without_first_tokens(metric)
         both = both[both["kind"].eq("hidden")]
         if len(both):
-            row = both.iloc[int((both["value"] - both["value_body"]).abs().to_numpy(float).argmax())]
+            row = greatest(both, "change")
             with_it, without = format_number(float(row["value"])), format_number(float(row["value_body"]))
             parts.append(f"the {name} is {with_it} with it and {without} without (layer {row['layer']})")
     return f" The first token, which they attend to, changes hidden states: {'; '.join(parts)}." if parts else ""

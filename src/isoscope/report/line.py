@@ -52,6 +52,11 @@ class Line:
         matching = rows[same.fillna(False).astype(bool)]
         return None if matching.empty else matching.iloc[0]
 
+    def with_and_without_first_tokens(self, metric: str) -> pd.DataFrame:
+        """The rows of a metric over all tokens next to those over body tokens, with the size of the difference as `change`."""
+        both = self.rows(metric, "all").merge(self.rows(metric, "body"), on=["kind", "layer"], suffixes=("", "_body"))
+        return both.assign(change=(both["value"] - both["value_body"]).abs())
+
 
 def all_lines(table: pd.DataFrame, series: pd.DataFrame) -> list[Line]:
     """Every line, in the order of the table."""
@@ -59,9 +64,9 @@ def all_lines(table: pd.DataFrame, series: pd.DataFrame) -> list[Line]:
     return [Line(name, table[table["line"] == name], series[series["line"] == name]) for name in line_names(table)]
 
 
-def greatest(rows: pd.DataFrame) -> pd.Series:
-    """The row with the greatest value."""
-    return rows.iloc[int(rows["value"].to_numpy(float).argmax())]
+def greatest(rows: pd.DataFrame, column: str = "value") -> pd.Series:
+    """The row with the greatest value of a column."""
+    return rows.iloc[int(rows[column].to_numpy(float).argmax())]
 
 
 def least(rows: pd.DataFrame) -> pd.Series:

@@ -101,7 +101,7 @@ def figure_citations() -> dict[str, str]:
 
 
 def cite_figures(numbers: list[str], paper: Paper) -> str:
-    """Figures by number and paper; those without a number are only said to be shown there."""
+    """Figures by number and paper; without a number, the paper alone."""
     numbered = [number for number in numbers if number[0].isdigit()]
     plural = "s" if len(numbered) > 1 else ""
     return f"Figure{plural} {', '.join(numbered)} of {paper.authors}" if numbered else f"Shown in {paper.authors}"

@@ -204,15 +204,14 @@ def token_effect(line: Line) -> str | None:
     order = [name for name in ("all", "no-special", "body") if name in known]
     parts = []
     for metric, name in ((line.cosine, COSINE[line.cosine]), ("top_share", "top share")):
-        both = line.rows(metric, "all").merge(line.rows(metric, "body"), on=["kind", "layer"], suffixes=("", "_body"))
+        both = line.with_and_without_first_tokens(metric)
         if both.empty or ((both["n"] == both["n_body"]) & (both["value"] == both["value_body"])).all():  # images have neither kind of token
             continue
-        row = both.iloc[int((both["value"] - both["value_body"]).abs().to_numpy(float).argmax())]
+        row = greatest(both, "change")
         values = [(policy, line.at(metric, row, policy)) for policy in order]
         path = ", ".join(f"{format_number(float(at['value']))} ({policy})" for policy, at in values if at is not None)
-        change = abs(float(row["value"]) - float(row["value_body"]))
         where = f"changes most in {site_of(row)}: {path}"
-        parts.append(f"the {name} {where if change >= 0.02 else f'hardly changes (most in {site_of(row)}: {path})'}")
+        parts.append(f"the {name} {where if row['change'] >= 0.02 else f'hardly changes (most in {site_of(row)}: {path})'}")
     return f"Without special and first tokens {'; '.join(parts)}." if parts else None
 
 
@@ -245,7 +244,7 @@ def against_untrained(line: Line, others: list[Line]) -> str | None:
     sites = both.groupby(["kind", "layer"], sort=False, dropna=False, as_index=False).agg(
         {"value": "first", "value_twin": "mean", "gap": "mean", "above": "all", "below": "all"}
     )
-    row = sites.iloc[int(sites["gap"].abs().to_numpy(float).argmax())]
+    row = greatest(sites.assign(size=sites["gap"].abs()), "size")
     seeds = "" if len(rows) == 1 else f" (mean of {len(rows)} seeds)"
     trained, untrained = (format_number(float(row[name])) for name in ("value", "value_twin"))
     return (

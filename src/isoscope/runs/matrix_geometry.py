@@ -33,7 +33,7 @@ def geometry(
     key: str | None = None,
     quiet: bool = True,
 ) -> dict[str, Number]:
-    """Every metric of a matrix (n, d), one row a point; or those that are named.
+    """Every metric of a matrix (n, d), one row per point; or those that are named.
 
     Args:
         matrix: an array, a torch tensor, or the path of a .npy, .npz, .safetensors or .parquet file, which is read in blocks.
@@ -59,7 +59,7 @@ def geometry(
 
 
 def _search(cloud: Cloud, names: list[str] | None, progress: Progress) -> None:
-    """Find the neighbours of many points, having said how long it will take."""
+    """Find the neighbours of many points; a note says beforehand how long it will take."""
     n, d = cloud.drawn.points.shape
     # A search for more neighbours takes longer and more memory, so only metrics that were asked for by name start it.
     further = any(registry[name].on_request and "neighbours" in _parts(name) for name in names or [])

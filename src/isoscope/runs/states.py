@@ -178,7 +178,7 @@ def _mistakes_in_moments(state: State, at: str, lead: tuple[int, ...], d: int) -
     yield _mistake_in_numbers(state, f"{at}sums", FLOATS, (*lead, 3, d))
     sums, alive = state[f"{at}sums"], (n - zeros)[..., None]
     if (abs(sums[..., 1, :]) > SLACK * alive).any() or (sums[..., 2, :] > SLACK * alive).any() or (sums[..., 2, :] < 0).any():
-        yield f"{at}sums holds more than so many directions add up to"
+        yield f"{at}sums holds more than its unit vectors add up to"
     for kind, points in (("second", n), ("cosine", n - zeros)):
         if any(name.startswith(f"{at}{kind}.") for name in state):
             yield from _mistakes_in_second_moments(state, f"{at}{kind}.", lead, d, points)
