@@ -244,22 +244,19 @@ def device_map_options(text: str) -> dict[str, Any]:
     {'model.embed_tokens': 0, 'model.layers': 'cpu'}
     """
     import_optional("accelerate", "--device-map")
-    if not text.startswith("{"):
-        if text not in MAPS:
-            raise IsoscopeError(
-                f"--device-map takes {', '.join(MAPS)} or an object in JSON; got {text!r}{nearest(text, list(MAPS)) or '.'}"
-            )
-        return {"device_map": text, "offload_folder": _make_offload_folder()}
-    try:
-        devices = parse_json(text)
-    except ValueError as error:
-        raise IsoscopeError(f"--device-map is not an object in JSON ({error}).") from error
-    return {"device_map": devices, **({"offload_folder": _make_offload_folder()} if "disk" in devices.values() else {})}
-
-
-def _make_offload_folder() -> str:
-    """Make a folder for layers that fit neither on devices nor in memory; it goes with the process' other temporary files."""
-    return tempfile.mkdtemp(prefix="isoscope-offload-")
+    devices: Any = text
+    if text.startswith("{"):
+        try:
+            devices = parse_json(text)
+        except ValueError as error:
+            raise IsoscopeError(f"--device-map is not an object in JSON ({error}).") from error
+    elif text not in MAPS:
+        raise IsoscopeError(f"--device-map takes {', '.join(MAPS)} or an object in JSON; got {text!r}{nearest(text, list(MAPS)) or '.'}")
+    options = {"device_map": devices}
+    if isinstance(devices, str) or "disk" in devices.values():
+        # For layers that fit neither on devices nor in memory; it goes with the process' other temporary files.
+        options["offload_folder"] = tempfile.mkdtemp(prefix="isoscope-offload-")
+    return options
 
 
 def input_device(model: Any) -> torch.device:

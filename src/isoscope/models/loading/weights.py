@@ -148,13 +148,12 @@ def compare_weights(model: Any, report: dict[str, Any]) -> WeightFit:
         for key in report.get("unexpected_keys") or []
         if key.removeprefix(prefix).partition(".")[0] in children and not key.endswith(LEFT_OVER)
     )
-    return WeightFit(
-        _describe_misfits([key for key in missing if is_inside(key)], extra, [text for key, text in reshaped.items() if is_inside(key)]),
-        _describe_misfits(
-            [key for key in missing if not is_inside(key)], [], [text for key, text in reshaped.items() if not is_inside(key)]
-        ),
-        frozenset([*missing, *reshaped]),
-    )
+
+    def describe(*, inside: bool) -> str:
+        changed = [text for key, text in reshaped.items() if is_inside(key) is inside]
+        return _describe_misfits([key for key in missing if is_inside(key) is inside], extra if inside else [], changed)
+
+    return WeightFit(describe(inside=True), describe(inside=False), frozenset([*missing, *reshaped]))
 
 
 def output_embedding(model: Any, random_names: Iterable[str] = ()) -> nn.Module | None:
