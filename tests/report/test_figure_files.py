@@ -6,7 +6,7 @@ import pytest
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
-from isoscope.report import files, write_figures
+from isoscope.report import figure_files, write_figures
 from tests.figures.made_table import SIX
 
 STARTS = {"svg": b"<svg", "pdf": b"%PDF", "png": b"\x89PNG"}
@@ -43,8 +43,8 @@ def test_names_that_svg_cannot_hold_are_written_out(tables, tmp_path, name):
 
 def test_without_addresses_to_reserve_nothing_is_drawn(tables, tmp_path, monkeypatch):
     """What draws would end the process."""
-    monkeypatch.setattr(files, "addresses_left", lambda: 3 << 30)
-    files.load_converter.cache_clear()
+    monkeypatch.setattr(figure_files, "addresses_left", lambda: 3 << 30)
+    figure_files.load_converter.cache_clear()
     with pytest.raises(
         IsoscopeError, match=r"Drawing reserves 66 GB of address space, but this process has only 3 GB left; raise or remove `ulimit -v`"
     ):
