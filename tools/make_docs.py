@@ -156,7 +156,7 @@ def claims_table() -> str:
 
 def is_own(claim: Any) -> bool:
     """Whether a claim comes with isoscope."""
-    return bool(claim.decide.__module__.startswith("isoscope.claims."))
+    return bool(claim.decide.__module__.startswith("isoscope.studies."))
 
 
 def conventions_table() -> str:

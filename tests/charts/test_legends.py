@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from isoscope.charts.colours import INK, PALETTE
-from isoscope.charts.legends import add_curves, model_curves
+from isoscope.charts.legends import INK, PALETTE, add_curves, model_curves
 from tests.figures.made_table import made_zoo
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from isoscope.charts.selection import select_layers
+from isoscope.charts.records import select_layers
 from isoscope.figures import figures
 from tests.figures.made_table import SIX
 from tests.figures.specs import list_rows

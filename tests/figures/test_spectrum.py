@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from isoscope.charts.labels import label_lines
+from isoscope.charts.records import label_lines
 from isoscope.figures import figures
 from isoscope.figures.spectrum import isotropic_references, isotropic_shares, pick_ranks
 from tests.figures.made_table import SIX

@@ -1,17 +1,41 @@
 """Panels: charts drawn over each other, and panels arranged as one figure.
 
 A figure of several panels is a plain `alt.concat`: a print file gets one sheet, and a page lays out the same panels by its own width.
-Every chart has the parameter `policy`. The page sets it; a print file shows its first value.
+Every chart has the parameter `policy`, a token policy. The page sets it; a print file shows its first value.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
 from isoscope.charts import lazy_altair as alt
-from isoscope.charts.policies import list_policies
+from isoscope.core.site import POLICIES
+
+POLICY_IS_CHOSEN = "datum.policy == policy"
+"""Filters the rows of the token policy that the reader chose."""
+
+
+def list_policies(table: pd.DataFrame) -> list[str]:
+    """The token policies of a table, the standard ones first."""
+    present = {str(name) for name in table["policy"].dropna().unique()}
+    standard = [name for name in POLICIES if name in present]
+    return standard + sorted(present - set(standard))
+
+
+def policy_filter(rows: pd.DataFrame) -> str:
+    """A filter for the chosen token policy. Rows derived for a single policy are drawn whichever policy is chosen."""
+    return POLICY_IS_CHOSEN if len(rows["policy"].unique()) > 1 else "true"
+
+
+def title_by_policy(titles: Mapping[str, list[str]]) -> Any:
+    """A title that follows the chosen policy."""
+    # Titles hold names of models, which anyone can choose: quoted as JSON, nothing in them is read as a Vega expression.
+    return alt.TitleParams(text=alt.ExprRef(f"{json.dumps(dict(titles))}[policy] || ''"))
+
 
 PANEL = 380, 220
 """Width and height in a print file; a page chooses its own width."""

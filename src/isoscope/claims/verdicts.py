@@ -19,8 +19,7 @@ from isoscope.claims.deciding import (
     outcomes_by_threshold,
     single_outcome,
 )
-from isoscope.claims.equal_n import require_equal_n
-from isoscope.claims.evidence import format_estimate, format_number, is_named, join_names
+from isoscope.claims.evidence import format_estimate, format_number, is_named, join_names, require_equal_n
 from isoscope.core.numerics import LEVEL
 from isoscope.estimation.inference import Estimate, welch
 from isoscope.estimation.permutation import MODELS, exact_permutation

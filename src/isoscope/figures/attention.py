@@ -7,14 +7,11 @@ from typing import Any
 import pandas as pd
 
 from isoscope.charts import lazy_altair as alt
-from isoscope.charts.axes import layer_axis
-from isoscope.charts.colours import INK, line_colour
+from isoscope.charts.axes import INTERVAL, interval_expression, layer_axis, tooltips
 from isoscope.charts.different_n import Title, split_by_n
-from isoscope.charts.labels import label_lines, line_names
-from isoscope.charts.panels import arrange_panels, layer_charts
-from isoscope.charts.policies import POLICY_IS_CHOSEN
-from isoscope.charts.records import json_records
-from isoscope.charts.tooltips import INTERVAL, interval_expression, tooltips
+from isoscope.charts.legends import INK, line_colour
+from isoscope.charts.panels import POLICY_IS_CHOSEN, arrange_panels, layer_charts
+from isoscope.charts.records import json_records, label_lines, line_names
 from isoscope.core.figure import figure
 from isoscope.estimation.isotropic_quantiles import head_threshold
 

@@ -7,36 +7,15 @@ from typing import Any
 import pandas as pd
 
 from isoscope.charts import lazy_altair as alt
-from isoscope.charts.colours import layer_colour, line_colour
-from isoscope.charts.depth_profile import draw_depth_profiles
-from isoscope.charts.labels import label_lines, line_names
-from isoscope.charts.panels import arrange_panels, layer_charts
-from isoscope.charts.policies import POLICY_IS_CHOSEN, title_by_policy
-from isoscope.charts.records import json_records, round_columns
-from isoscope.charts.selection import peak_layers, pick_evenly, select_layers
-from isoscope.charts.tooltips import tooltips
+from isoscope.charts.axes import tooltips
+from isoscope.charts.legends import layer_colour, line_colour
+from isoscope.charts.panels import POLICY_IS_CHOSEN, arrange_panels, layer_charts, title_by_policy
+from isoscope.charts.records import json_records, label_lines, line_names, peak_layers, pick_evenly, round_columns, select_layers
 from isoscope.core.figure import figure
 
 TOPIC = "Shape and dimension"
-ESTIMATES = {
-    "two_nn": ("TwoNN, the whole sample", "intrinsic dimension"),
-    "two_nn_batches": ("TwoNN, mean over batches of 4,096, as published", "intrinsic dimension"),
-}
 LAYERS = 9
 """At most this many layers are drawn, evenly spaced: more lines would hide each other."""
-
-
-@figure(
-    title="Intrinsic dimension",
-    caption="The dimension in which nearest neighbours lie around a point, over relative depth on a logarithmic axis, with 95 % intervals. "
-    "Encoders are blue, decoders orange; models of one colour differ by their dash; hollow diamond: after the final norm. Thin grey: the "
-    "same estimate for isotropic Gaussian points at the same n and d, which lies far below d, because such estimates are biased low there.",
-    topic=TOPIC,
-    order=2,
-)
-def intrinsic_dimension(table: pd.DataFrame, series: pd.DataFrame) -> Any:
-    """TwoNN over relative depth, one line per model and stack."""
-    return draw_depth_profiles(table, ESTIMATES, null=True)
 
 
 @figure(

@@ -8,15 +8,12 @@ import numpy as np
 import pandas as pd
 
 from isoscope.charts import lazy_altair as alt
-from isoscope.charts.axes import layer_axis
-from isoscope.charts.colours import line_colour
+from isoscope.charts.axes import layer_axis, tooltips
 from isoscope.charts.different_n import Title, split_by_n
-from isoscope.charts.labels import label_lines, line_names
-from isoscope.charts.panels import arrange_panels, layer_charts
-from isoscope.charts.policies import POLICY_IS_CHOSEN
-from isoscope.charts.records import json_records
-from isoscope.charts.selection import select_layers
-from isoscope.charts.tooltips import interval_expression, tooltips
+from isoscope.charts.layer_lines import FINAL, LAYERS, draw_layer_lines
+from isoscope.charts.legends import line_colour
+from isoscope.charts.panels import arrange_panels
+from isoscope.charts.records import label_lines, line_names, select_layers
 from isoscope.core.figure import figure
 
 FIRST = ["between_cosine", "mean_cosine", "drift_ratio", "centred_cosine", "top_share", "effective_rank"]
@@ -63,34 +60,31 @@ def _metric_panel(rows: pd.DataFrame, second_null: pd.DataFrame, title: Title, n
     rows = rows.sort_values(["line", "layer"], kind="stable")
     nulls = [name for name in DASHES if name in columns and rows[name].notna().any()]
     numbers = rows[["value", "low", "high", *nulls]].to_numpy(float)
-    flat = bool(np.nanmin(numbers) == np.nanmax(numbers))
-    marks = _profile_marks(line_colour(names), nulls=nulls, band=bool(rows["low"].notna().any()), stacks=rows["stack"].nunique(), flat=flat)
-    chart = layer_charts(*marks, data={"values": json_records(rows, columns)}, title=title)
-    return chart.transform_filter(POLICY_IS_CHOSEN).transform_calculate(interval=interval_expression(rows))
-
-
-def _profile_marks(tone: Any, *, nulls: list[str], band: bool, stacks: int, flat: bool) -> list[Any]:
-    """Band, nulls, line and points of the hidden layers; diamond and whisker of the final state."""
-    base = alt.Chart().encode(x=layer_axis(), color=tone)
-    hidden, final = (base.transform_filter(f"datum.kind == '{kind}'") for kind in ("hidden", "final"))
-    # A scale around one number would have no height, so a flat line is drawn above 0.
-    value = alt.Y("value:Q", title=None, scale=alt.Scale(zero=flat))
     tooltip = tooltips(
         *("line:N", "stack:N", "kind:N", "layer:Q", "policy:N", "value:Q .6g", "interval:N"),
         *[f"{name}:Q .4g" for name in nulls],
         *("n:Q", "d:Q"),
         norm_null="norm-matched null",
     )
-    shape = alt.Shape("stack:N", scale=alt.Scale(range=["circle", "square", "triangle-up"]), legend=None) if stacks > 1 else alt.Undefined
-    ends = {"y": alt.Y("low:Q", title=None), "y2": alt.Y2("high:Q")}
-    bands = [hidden.mark_area(opacity=0.18).encode(**ends), final.mark_rule(opacity=0.6).encode(**ends)] if band else []
-    return [
-        *bands,
-        *[
-            hidden.mark_line(strokeDash=DASHES[name], strokeWidth=1.2, opacity=0.75).encode(y=alt.Y(f"{name}:Q", title=None))
-            for name in nulls
-        ],
-        hidden.mark_line(strokeWidth=1.8).encode(y=value),
-        hidden.mark_point(filled=True, size=24, opacity=1).encode(y=value, shape=shape, tooltip=tooltip),
-        final.mark_point(shape="diamond", size=75, filled=False, strokeWidth=1.8, opacity=1).encode(y=value, tooltip=tooltip),
+    base = alt.Chart().encode(x=layer_axis(), color=line_colour(names))
+    whisker = base.transform_filter(FINAL).mark_rule(opacity=0.6).encode(y=alt.Y("low:Q", title=None), y2=alt.Y2("high:Q"))
+    curves = [
+        base.transform_filter(LAYERS)
+        .mark_line(strokeDash=DASHES[name], strokeWidth=1.2, opacity=0.75)
+        .encode(y=alt.Y(f"{name}:Q", title=None))
+        for name in nulls
     ]
+    shape = alt.Shape("stack:N", scale=alt.Scale(range=["circle", "square", "triangle-up"]), legend=None)
+    return draw_layer_lines(
+        rows,
+        columns,
+        x=layer_axis(),
+        # A scale around one number would have no height, so a flat line is drawn above 0.
+        y=alt.Y("value:Q", title=None, scale=alt.Scale(zero=bool(np.nanmin(numbers) == np.nanmax(numbers)))),
+        tone={"color": line_colour(names)},
+        point={"shape": shape} if len(rows["stack"].unique()) > 1 else {},
+        tooltip=tooltip,
+        above_band=[*([whisker] if rows["low"].notna().any() else []), *curves],
+        size=24,
+        title=title,
+    )

@@ -7,19 +7,17 @@ from typing import Any
 import pandas as pd
 
 from isoscope.charts import lazy_altair as alt
-from isoscope.charts.axes import layer_axis
-from isoscope.charts.colours import GREEN, INK, PINK
-from isoscope.charts.labels import label_lines, line_names
+from isoscope.charts.axes import INTERVAL, layer_axis, tooltips
+from isoscope.charts.layer_lines import draw_layer_lines
+from isoscope.charts.legends import GREEN, INK, PINK
 from isoscope.charts.panels import arrange_panels, layer_charts
-from isoscope.charts.policies import POLICY_IS_CHOSEN
-from isoscope.charts.records import json_records, round_columns
-from isoscope.charts.selection import select_layers
-from isoscope.charts.tooltips import INTERVAL, tooltips
+from isoscope.charts.records import label_lines, line_names, round_columns, select_layers
 from isoscope.core.figure import figure
 
 WHOLE, LOCAL, CONTROL = "the whole cloud", "neighbourhoods", "neighbourhoods of a Gaussian with the same covariance"
 TONES = {WHOLE: INK, LOCAL: GREEN, CONTROL: PINK}
 DASHES = {WHOLE: [1, 0], LOCAL: [1, 0], CONTROL: [5, 3]}
+PLAIN: dict[str, Any] = {"size": 22, "has_final": False, "interval": INTERVAL}
 
 
 @figure(
@@ -60,31 +58,20 @@ def _shares_panel(name: str, rows: pd.DataFrame) -> Any:
     tone = alt.Color("cloud:N", scale=alt.Scale(domain=list(TONES), range=list(TONES.values())), legend=legend)
     dash = alt.StrokeDash("cloud:N", scale=alt.Scale(domain=list(DASHES), range=list(DASHES.values())), legend=legend)
     y = alt.Y("value:Q", title=y_title, scale=alt.Scale(domain=[0, 1]))
-    base = alt.Chart().encode(x=layer_axis(), color=tone)
     tooltip = tooltips("cloud:N", "layer:Q", "policy:N", "value:Q .4g", "interval:N", "n:Q", "d:Q", value="share")
-    chart = layer_charts(
-        base.mark_area(opacity=0.18).encode(y=alt.Y("low:Q", title=y_title), y2=alt.Y2("high:Q")),
-        base.mark_line(strokeWidth=1.8).encode(y=y, strokeDash=dash),
-        base.mark_point(filled=True, size=22, opacity=1).encode(y=y, tooltip=tooltip),
-        data={"values": json_records(share_curves(rows), ["cloud", "layer", "policy", "value", "low", "high", "n", "d"])},
-        title=name,
-    )
-    return chart.transform_filter(POLICY_IS_CHOSEN).transform_calculate(interval=INTERVAL)
+    columns = ["cloud", "layer", "policy", "value", "low", "high", "n", "d"]
+    look: dict[str, Any] = {"tone": {"color": tone}, "line": {"strokeDash": dash}, "title": name}
+    return draw_layer_lines(share_curves(rows), columns, x=layer_axis(), y=y, tooltip=tooltip, **look, **PLAIN)
 
 
 def _excess_panel(name: str, rows: pd.DataFrame) -> Any:
     """The local share minus that of the control, with its interval."""
-    y_title, tone = "local share minus the Gaussian’s", TONES[LOCAL]
+    y_title = "local share minus the Gaussian’s"
     rows = round_columns(rows.sort_values("layer", kind="stable"), "value", "low", "high")
     y = alt.Y("value:Q", title=y_title, scale=alt.Scale(zero=True))
     tooltip = tooltips("layer:Q", "policy:N", "value:Q .4g", "interval:N", "n:Q", "d:Q", value=y_title)
-    base = alt.Chart().encode(x=layer_axis())
-    excess = layer_charts(
-        base.mark_area(opacity=0.18, fill=tone).encode(y=alt.Y("low:Q", title=y_title), y2=alt.Y2("high:Q")),
-        base.mark_line(strokeWidth=1.8, stroke=tone).encode(y=y),
-        base.mark_point(filled=True, size=22, opacity=1, color=tone).encode(y=y, tooltip=tooltip),
-        data={"values": json_records(rows, ["layer", "policy", "value", "low", "high", "n", "d"])},
-    )
-    excess = excess.transform_filter(POLICY_IS_CHOSEN).transform_calculate(interval=INTERVAL)
+    columns = ["layer", "policy", "value", "low", "high", "n", "d"]
+    tone = {"color": alt.value(TONES[LOCAL])}
+    excess = draw_layer_lines(rows, columns, x=layer_axis(), y=y, tone=tone, tooltip=tooltip, **PLAIN)
     zero = alt.Chart({"values": [{"value": 0}]}).mark_rule(stroke=INK, opacity=0.8).encode(y=y)
     return layer_charts(zero, excess, title=f"{name}: excess")

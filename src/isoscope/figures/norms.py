@@ -7,14 +7,10 @@ from typing import Any
 import pandas as pd
 
 from isoscope.charts import lazy_altair as alt
-from isoscope.charts.axes import decade_ticks, layer_axis
-from isoscope.charts.colours import ORANGE
-from isoscope.charts.labels import label_lines, line_names
-from isoscope.charts.panels import arrange_panels, layer_charts
-from isoscope.charts.policies import POLICY_IS_CHOSEN
-from isoscope.charts.records import json_records, round_columns
-from isoscope.charts.selection import select_layers
-from isoscope.charts.tooltips import tooltips
+from isoscope.charts.axes import decade_ticks, layer_axis, tooltips
+from isoscope.charts.legends import ORANGE
+from isoscope.charts.panels import POLICY_IS_CHOSEN, arrange_panels, layer_charts
+from isoscope.charts.records import json_records, label_lines, line_names, round_columns, select_layers
 from isoscope.core.figure import figure
 
 CELL = "#3f74b5"

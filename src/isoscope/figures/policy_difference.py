@@ -7,15 +7,12 @@ from typing import Any
 import pandas as pd
 
 from isoscope.charts import lazy_altair as alt
-from isoscope.charts.axes import layer_axis
-from isoscope.charts.colours import cycle_palette
+from isoscope.charts.axes import layer_axis, tooltips
 from isoscope.charts.different_n import Title, split_by_n
-from isoscope.charts.labels import label_lines, line_names
-from isoscope.charts.panels import arrange_panels, layer_charts
-from isoscope.charts.policies import list_policies
-from isoscope.charts.records import json_records
-from isoscope.charts.selection import select_layers
-from isoscope.charts.tooltips import interval_expression, tooltips
+from isoscope.charts.layer_lines import draw_layer_lines
+from isoscope.charts.legends import cycle_palette
+from isoscope.charts.panels import arrange_panels, list_policies
+from isoscope.charts.records import label_lines, line_names, select_layers
 from isoscope.core.figure import figure
 
 METRICS = ["between_cosine", "mean_cosine", "participation_ratio_corrected", "top_share", "effective_rank"]
@@ -56,15 +53,7 @@ def _policy_panel(rows: pd.DataFrame, title: Title, policies: list[str]) -> Any:
     tone = alt.Color("policy:N", scale=alt.Scale(domain=policies, range=cycle_palette(len(policies))), legend=legend)
     y = alt.Y("value:Q", title=None, scale=alt.Scale(zero=bool(rows["value"].min() == rows["value"].max())))
     tooltip = tooltips("policy:N", "kind:N", "layer:Q", "value:Q .6g", "interval:N", "n:Q", "d:Q")
-    base = alt.Chart().encode(x=layer_axis(), color=tone)
-    hidden, final = (base.transform_filter(f"datum.kind == '{kind}'") for kind in ("hidden", "final"))
+    columns = ["policy", "kind", "layer", "value", "low", "high", "n", "d"]
     rows = rows.sort_values("layer", kind="stable")
-    chart = layer_charts(
-        *([hidden.mark_area(opacity=0.15).encode(y=alt.Y("low:Q", title=None), y2=alt.Y2("high:Q"))] if rows["low"].notna().any() else []),
-        hidden.mark_line(strokeWidth=1.8).encode(y=y, strokeDash=dash),
-        hidden.mark_point(filled=True, size=22, opacity=1).encode(y=y, tooltip=tooltip),
-        final.mark_point(shape="diamond", size=75, strokeWidth=1.8, opacity=1).encode(y=y, tooltip=tooltip),
-        data={"values": json_records(rows, ["policy", "kind", "layer", "value", "low", "high", "n", "d"])},
-        title=title,
-    )
-    return chart.transform_calculate(interval=interval_expression(rows))
+    look: dict[str, Any] = {"band": 0.15, "size": 22, "every_policy": True, "title": title}
+    return draw_layer_lines(rows, columns, x=layer_axis(), y=y, tone={"color": tone}, line={"strokeDash": dash}, tooltip=tooltip, **look)

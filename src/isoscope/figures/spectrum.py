@@ -8,14 +8,10 @@ import numpy as np
 import pandas as pd
 
 from isoscope.charts import lazy_altair as alt
-from isoscope.charts.axes import decade_ticks
-from isoscope.charts.colours import GREEN, INK, layer_colour
-from isoscope.charts.labels import label_lines, line_names
-from isoscope.charts.panels import arrange_panels, layer_charts
-from isoscope.charts.policies import POLICY_IS_CHOSEN
-from isoscope.charts.records import json_records, round_digits
-from isoscope.charts.selection import select_layers
-from isoscope.charts.tooltips import tooltips
+from isoscope.charts.axes import decade_ticks, tooltips
+from isoscope.charts.legends import GREEN, INK, layer_colour
+from isoscope.charts.panels import POLICY_IS_CHOSEN, arrange_panels, layer_charts
+from isoscope.charts.records import json_records, label_lines, line_names, round_digits, select_layers
 from isoscope.core.figure import figure
 
 RANKS = 32

@@ -8,8 +8,7 @@ from functools import partial
 
 import pandas as pd
 
-from isoscope.claims.evidence import NO_SERIES, RowsByName, layer_cosines, rows_by_stack
-from isoscope.claims.shape_evidence import BELL_HEIGHT, FLAT_RANGE, stack_profiles
+from isoscope.claims.evidence import BELL_HEIGHT, FLAT_RANGE, NO_SERIES, RowsByName, layer_cosines, rows_by_stack, stack_profiles
 from isoscope.claims.suite_evidence import final_rows
 from isoscope.core.errors import Failures
 from isoscope.core.model_groups import list_suites, select_first_seed

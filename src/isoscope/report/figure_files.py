@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from isoscope.charts.policies import POLICY_IS_CHOSEN
+from isoscope.charts.panels import POLICY_IS_CHOSEN
 from isoscope.core.errors import Failures, IsoscopeError
 from isoscope.core.figure import Figure
 from isoscope.core.memory import addresses_left

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from isoscope.charts.labels import label_lines, line_names
-from isoscope.charts.policies import list_policies
-from isoscope.charts.selection import select_layers
+from isoscope.charts.panels import list_policies
+from isoscope.charts.records import label_lines, line_names, select_layers
 from isoscope.core.number import THIS_N
 from isoscope.core.wording import format_interval, format_site
 

@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 
 from isoscope import __version__
-from isoscope.charts.colours import PALETTE
-from isoscope.charts.policies import list_policies
+from isoscope.charts.legends import PALETTE
+from isoscope.charts.panels import list_policies
 from isoscope.core.errors import Failures
 from isoscope.core.model_groups import list_checkpoints, list_suites, select_one_checkpoint
 from isoscope.core.study import Section, Tables, studies

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from isoscope.charts.policies import list_policies
+from isoscope.charts.panels import list_policies
 from isoscope.core.model_groups import UNTRAINED
 from isoscope.core.study import studies
 from isoscope.core.wording import format_list, format_number, format_share, format_sites, short_site_name

@@ -7,8 +7,8 @@ from itertools import product
 
 import numpy as np
 
-from isoscope.studies.training_dynamics.alignment_rows import alignments
-from isoscope.studies.training_dynamics.suite_measures import Gathered, MeasuredSuite, Place, row
+from isoscope.studies.training_dynamics.alignment import alignment_rows
+from isoscope.studies.training_dynamics.gather import Gathered, MeasuredSuite, Place, make_row
 from tests.claims.error_rates import Null
 from tests.claims.made_rows import KINDS, Row, suite_row
 from tests.claims.nulls.suites import STEPS, THREE, is_decided, shared_noise
@@ -33,7 +33,7 @@ def gathered(rng: np.random.Generator, seeds: int, shared: float) -> Gathered:
 def derived_rows(rng: np.random.Generator, model: str, seeds: int, shared: float) -> list[Row]:
     """The rows that a training's dynamics give."""
     suite = MeasuredSuite(KINDS["trained"] | {"model": model}, {}, tuple((seed, step) for seed in range(seeds) for step in STEPS))
-    return [row(suite, one.pop("metric"), one.pop("value"), **one) for one in alignments(suite, gathered(rng, seeds, shared))]
+    return [make_row(suite, one.pop("metric"), one.pop("value"), **one) for one in alignment_rows(suite, gathered(rng, seeds, shared))]
 
 
 def claim_speaks(rng: np.random.Generator, *, name: str, seeds: int, shared: float) -> bool:

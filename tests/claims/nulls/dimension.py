@@ -7,9 +7,9 @@ from functools import partial
 
 import numpy as np
 
-from isoscope.studies.training_dynamics.dimension_rows import dimensions
-from isoscope.studies.training_dynamics.rise_and_fall import Level, Levels
-from isoscope.studies.training_dynamics.suite_measures import Gathered, MeasuredSuite, Place, row
+from isoscope.studies.training_dynamics.checkpoint_measures import Level, Levels
+from isoscope.studies.training_dynamics.gather import Gathered, MeasuredSuite, Place, make_row
+from isoscope.studies.training_dynamics.rise_and_fall import dimension_rows
 from tests.claims.error_rates import Null
 from tests.claims.made_rows import KINDS, Row
 from tests.claims.nulls.suites import THREE, is_decided
@@ -43,7 +43,7 @@ def derived_rows(rng: np.random.Generator, model: str, curve: str, seeds: int, s
     """The rows that a training's dynamics give; its layers are alike."""
     suite = MeasuredSuite(KINDS["trained"] | {"model": model}, {}, tuple((seed, step) for seed in range(seeds) for step in STEPS))
     seen = Gathered(levels={Place("decoder", 1): levels(rng, CURVES[curve], seeds, sd)}, points=1000)  # type: ignore[arg-type]
-    return [row(suite, one.pop("metric"), one.pop("value"), **one) for one in dimensions(suite, seen)]
+    return [make_row(suite, one.pop("metric"), one.pop("value"), **one) for one in dimension_rows(suite, seen)]
 
 
 def training_speaks(rng: np.random.Generator, *, curve: str, seeds: int, sd: float) -> bool:

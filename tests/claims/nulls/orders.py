@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from isoscope.studies.training_dynamics.onset import later, precedence
+from isoscope.studies.training_dynamics.onset import precedence, share_later
 from tests.claims.error_rates import Null
 from tests.claims.made_rows import Row, suite_row
 from tests.claims.nulls.suites import THREE, head_rows, is_decided, shared_noise
@@ -44,7 +44,7 @@ def later_speaks(rng: np.random.Generator, *, seeds: int, count: int, by_layer: 
     for model in THREE:
         begins = onsets(rng, seeds, 6, count)
         opposite = np.arange(begins.shape[1]) >= begins.shape[1] // 2 if by_layer else rng.random(begins.shape[1]) < 0.4
-        found, _ = later(begins[:, opposite], begins[:, ~opposite])
+        found, _ = share_later(begins[:, opposite], begins[:, ~opposite])
         rows.append(suite_row(model, "opposite_later", found.value) | {"low": found.low, "high": found.high, "n": seeds})
     return is_decided("opposite_begins_later", [(rows, [])])
 

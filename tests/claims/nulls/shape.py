@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from isoscope.claims.shape_evidence import BELL_HEIGHT, FLAT_RANGE
+from isoscope.claims.evidence import BELL_HEIGHT, FLAT_RANGE
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.profile import Profile
 from isoscope.metrics import bell, share_range

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from isoscope.claims.shape_evidence import BELL_HEIGHT, FLAT_RANGE
+from isoscope.claims.evidence import BELL_HEIGHT, FLAT_RANGE
 from isoscope.estimation.profile import Profile
 from isoscope.metrics import bell, bell_linear, share_range, share_range_linear, top_share
 from tests.claims.error_rates import Null

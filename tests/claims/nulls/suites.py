@@ -9,8 +9,8 @@ import numpy as np
 
 from isoscope.claims import all_claims
 from isoscope.core.table import TABLE_COLUMNS, make_table
-from isoscope.studies.training_dynamics.onset_rows import Tracks, changes
-from isoscope.studies.training_dynamics.suite_measures import MeasuredSuite, row
+from isoscope.studies.training_dynamics.gather import MeasuredSuite, make_row
+from isoscope.studies.training_dynamics.onset import Tracks, change_rows
 from tests.claims.error_rates import Null
 from tests.claims.made_rows import KINDS, Made, Row, join_tables, tables
 
@@ -67,8 +67,8 @@ def changed(rng: np.random.Generator, model: str, kind: str, metric: str, seeds:
         values = 0.4 + 0.05 * shared_noise(rng, seeds, layers, 1)
         measured += [one | {"head": None, "seed": one["seed"] or 0} for one in head_rows(model, metric, kind, values, step)]
     suite = MeasuredSuite(KINDS["trained"] | {"model": model}, {}, tuple((seed, step) for seed in range(seeds) for step in STEPS))
-    found = changes(suite, Tracks(make_table(measured, TABLE_COLUMNS)))
-    return [row(suite, one.pop("metric"), one.pop("value"), **one) for one in found if "value" in one]
+    found = change_rows(suite, Tracks(make_table(measured, TABLE_COLUMNS)))
+    return [make_row(suite, one.pop("metric"), one.pop("value"), **one) for one in found if "value" in one]
 
 
 def changes_speak(rng: np.random.Generator, *, name: str, kind: str, metric: str, seeds: int, layers: int = 6) -> bool:

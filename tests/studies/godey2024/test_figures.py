@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from isoscope.charts.colours import INK
+from isoscope.charts.legends import INK
 from isoscope.core.model_groups import GROUPS, add_groups, add_places
 from isoscope.estimation.isotropic_quantiles import one_pair
 from isoscope.figures import figures

@@ -21,7 +21,7 @@ from isoscope.models.naming.model_name import resolve_model
 from isoscope.runs.run import Run
 from isoscope.runs.stored_cell import key_of
 from isoscope.sources import open_source
-from isoscope.studies.training_dynamics.analysis import derived, dynamics, suites
+from isoscope.studies.training_dynamics.analysis import derived_cells, dynamics, suites
 from tests.conftest import word_tokenizer
 from tests.runs.packing import pack
 
@@ -104,7 +104,7 @@ def table(run):
 
 @pytest.fixture(scope="module")
 def curves(run):
-    return concat_tables([cell.series() for cell in derived(run)], SERIES_COLUMNS)
+    return concat_tables([cell.series() for cell in derived_cells(run)], SERIES_COLUMNS)
 
 
 def copied(measured, to, model=None, steps=STEPS, *, seeds=(0, 1), statistics=True, **identity):
@@ -292,19 +292,19 @@ def test_the_dimension_over_training_has_rows_and_curves(table, curves):
 
 def test_a_suite_that_grows_replaces_what_was_derived_of_it(tmp_path, measured):
     copied(measured, tmp_path, "bert", STEPS[:2], statistics=False)
-    first = derived(dynamics(tmp_path))
+    first = derived_cells(dynamics(tmp_path))
     assert [cell.manifest["identity"]["model"] for cell in first] == ["bert"]
     made = [cell.manifest["created"] for cell in first]
-    assert [cell.manifest["created"] for cell in derived(dynamics(tmp_path))] == made
+    assert [cell.manifest["created"] for cell in derived_cells(dynamics(tmp_path))] == made
     copied(measured, tmp_path, "bert", STEPS[2:], statistics=False)
-    (last,) = derived(dynamics(tmp_path))
+    (last,) = derived_cells(dynamics(tmp_path))
     assert len(last.manifest["identity"]["cells"]) == len(STEPS) * len(SEEDS["bert"])
     assert not first[0].folder.exists()
 
 
 def test_rows_alone_give_what_can_be_said_from_rows(tmp_path, measured):
     copied(measured, tmp_path, "gpt2", statistics=False)
-    found = {name for cell in derived(dynamics(tmp_path)) for name in cell.rows()["metric"]}
+    found = {name for cell in derived_cells(dynamics(tmp_path)) for name in cell.rows()["metric"]}
     assert {"onset_drift", "onset_sharpening", "precedence", "between_cosine_change", "same_direction"} <= found
     assert not {"alignment", "dimension_rise"} & found
 
@@ -313,7 +313,7 @@ def test_seeds_with_first_and_last_step_alone_count_where_they_can(tmp_path, mea
     """Changes are over both seeds, what needs the steps between over one."""
     copied(measured, tmp_path, "bert", seeds=(0,), statistics=False)
     copied(measured, tmp_path, "bert", (STEPS[0], STEPS[-1]), seeds=(1,), statistics=False)
-    found = concat_tables([cell.rows() for cell in derived(dynamics(tmp_path))], TABLE_COLUMNS)
+    found = concat_tables([cell.rows() for cell in derived_cells(dynamics(tmp_path))], TABLE_COLUMNS)
     assert set(found[found["metric"].eq("between_cosine_change")]["n"]) == {2}
     assert set(found[found["metric"].eq("onset_drift")]["n"]) == {1}
 
@@ -334,7 +334,7 @@ def test_an_unknown_policy_is_refused(tmp_path, measured):
     copied(measured, tmp_path, "gpt2", statistics=False)
     with pytest.raises(IsoscopeError, match=r"has no policy 'bodi'.*did you mean body"):
         dynamics(tmp_path, policy="bodi")
-    assert {cell.rows()["policy"].unique().item() for cell in derived(dynamics(tmp_path, policy="body"))} == {"body"}
+    assert {cell.rows()["policy"].unique().item() for cell in derived_cells(dynamics(tmp_path, policy="body"))} == {"body"}
 
 
 def test_the_command_line_prints_the_findings(run):

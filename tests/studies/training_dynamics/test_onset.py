@@ -6,20 +6,11 @@ import pytest
 from isoscope.estimation.inference import Estimate
 from isoscope.statistics.head_statistics import Heads
 from isoscope.statistics.sample import Sample, point_hashes
-from isoscope.studies.training_dynamics.common_basis import HeadSums, common_basis
-from isoscope.studies.training_dynamics.head_alignment import aligned, alignment, fallen, shuffled_labels, squared_cosines
-from isoscope.studies.training_dynamics.onset import Track, change, direction, later, onset, onset_over_seeds, precedence
-from isoscope.studies.training_dynamics.rise_and_fall import (
-    Judged,
-    Level,
-    Levels,
-    halves,
-    level,
-    levels,
-    mean_level,
-    rise_then_fall,
-    verdict,
-)
+from isoscope.studies.training_dynamics.alignment import alignment, alignment_outcome, shuffled_labels, squared_cosines, surely_falls
+from isoscope.studies.training_dynamics.checkpoint_measures import HeadSums, Level, Levels, measure_level, measure_levels, split_documents
+from isoscope.studies.training_dynamics.onset import Track, change, direction, onset, onset_over_seeds, precedence, share_later
+from isoscope.studies.training_dynamics.rise_and_fall import Phases, mean_level, rise_then_fall, verdict_over_seeds
+from isoscope.studies.training_dynamics.trajectories import common_basis
 
 STEPS = [0, 1, 2, 4, 8, 16, 32]
 
@@ -153,15 +144,15 @@ def test_shuffled_labels_are_at_chance():
 )
 def test_the_verdict_on_alignment(p, moved, grown, excess, said):
     pair = tuple(Estimate((low + high) / 2, low, high) for low, high in (grown, excess))
-    assert aligned(p, moved, fallen([pair])[0]) == said
+    assert alignment_outcome(p, moved, surely_falls([pair])[0]) == said
 
 
 def test_several_trainings_have_several_chances_to_fall():
     just, clear = (Estimate(-1.0, -1.0 - half, -1.0 + half) for half in (0.8, 0.2))
     up, none = Estimate(1.0, 0.9, 1.1), Estimate(0.0, -1.0, 1.0)
-    assert fallen([(just, up)]) == [True]
-    assert fallen([(just, up), (none, up), (none, up)]) == [False, False, False]
-    assert fallen([(clear, up), (none, up), (none, up)]) == [True, False, False]
+    assert surely_falls([(just, up)]) == [True]
+    assert surely_falls([(just, up), (none, up), (none, up)]) == [False, False, False]
+    assert surely_falls([(clear, up), (none, up), (none, up)]) == [True, False, False]
 
 
 def track(values, half=0.01, steps=STEPS):
@@ -242,13 +233,13 @@ def test_later_is_mann_and_whitneys():
 
     rng = np.random.default_rng(0)
     a, b = rng.choice([4.0, 8, 16, 32], 9), rng.choice([1.0, 2, 4, 8], 7)
-    found, p = later([a], [b])
+    found, p = share_later([a], [b])
     exact = stats.mannwhitneyu(a, b)
     assert (found.value, p) == pytest.approx((exact.statistic / 63, exact.pvalue))
-    many, p = later([a, a + 1, a + 2], [b, b, b])
+    many, p = share_later([a, a + 1, a + 2], [b, b, b])
     assert many.low < many.value <= 1
     assert p == 0.25
-    assert np.isnan(later([np.array([])], [b])[0].value)
+    assert np.isnan(share_later([np.array([])], [b])[0].value)
 
 
 def sample_of(points, documents):
@@ -262,7 +253,7 @@ def sample_of(points, documents):
 
 def test_halves_divide_documents_not_points():
     sample = sample_of(np.random.default_rng(0).normal(size=(600, 3)), 40)
-    first, second = halves(sample)
+    first, second = split_documents(sample)
     assert len(first) + len(second) == 600
     assert min(len(first), len(second)) > 150
     assert not set(sample.unit[first]) & set(sample.unit[second])
@@ -278,27 +269,27 @@ def test_levels_are_those_of_the_metric():
     from isoscope.metrics import registry
 
     points = cloud(4, 700).astype(np.float32)
-    assert level(points, np.arange(700)).value == pytest.approx(float(registry["two_nn"](points)), rel=1e-6)
-    found = levels(sample_of(points, 100), 300)
+    assert measure_level(points, np.arange(700)).value == pytest.approx(float(registry["two_nn"](points)), rel=1e-6)
+    found = measure_levels(sample_of(points, 100), 300)
     assert found.pick.value == pytest.approx(4, rel=0.25)
     assert found.judge.value == pytest.approx(4, rel=0.25)
     assert found.gaussian.value == pytest.approx(4, rel=0.35)
-    assert np.isnan(levels(sample_of(points, 100), 600).judge.value)
-    assert np.isnan(level(np.zeros((50, 4), np.float32), np.arange(50)).value)
+    assert np.isnan(measure_levels(sample_of(points, 100), 600).judge.value)
+    assert np.isnan(measure_level(np.zeros((50, 4), np.float32), np.arange(50)).value)
 
 
 def curves(dimensions, seeds):
     """Levels of clouds whose dimension over the steps is known."""
     drawn = [[cloud(dim, 900, seed=100 * s + i) for i, dim in enumerate(dimensions)] for s in range(seeds)]
-    return {s: [levels(sample_of(points, 150), 400) for points in own] for s, own in enumerate(drawn)}
+    return {s: [measure_levels(sample_of(points, 150), 400) for points in own] for s, own in enumerate(drawn)}
 
 
 def test_a_rise_and_a_fall_are_found_with_five_seeds():
     found = rise_then_fall([0, 1, 2, 3, 4], curves([3, 6, 12, 6, 3], 5))
     assert [one.peak for one in found.values()] == [2] * 5
     assert [one.verdict for one in found.values()] == ["holds"] * 5
-    assert verdict(list(found.values())) == ("holds", 0.03125)
-    assert verdict(list(found.values())[:4])[0] == "undecided"
+    assert verdict_over_seeds(list(found.values())) == ("holds", 0.03125)
+    assert verdict_over_seeds(list(found.values())[:4])[0] == "undecided"
     assert all(one.gaussian_rise.value > 2 for one in found.values())
 
 
@@ -307,7 +298,7 @@ def test_a_curve_that_does_not_rise_and_fall_does_not_pass(dimensions):
     found = rise_then_fall([0, 1, 2, 3, 4], curves(dimensions, 5))
     words = [one.verdict for one in found.values()]
     assert "holds" not in words
-    assert verdict(list(found.values()))[0] == ("undecided" if len(set(dimensions)) == 1 and "undecided" in words else "fails")
+    assert verdict_over_seeds(list(found.values()))[0] == ("undecided" if len(set(dimensions)) == 1 and "undecided" in words else "fails")
 
 
 def test_noise_does_not_pass():
@@ -337,6 +328,6 @@ def test_a_mean_over_layers_keeps_the_error():
 
 
 def test_verdicts_need_five():
-    judged = Judged(1, 5, Estimate(1), Estimate(1), Estimate(0), Estimate(0), "fails")
-    assert verdict([judged] * 5) == ("fails", 1.0)
-    assert verdict([judged] * 4)[0] == "undecided"
+    judged = Phases(1, 5, Estimate(1), Estimate(1), Estimate(0), Estimate(0), "fails")
+    assert verdict_over_seeds([judged] * 5) == ("fails", 1.0)
+    assert verdict_over_seeds([judged] * 4)[0] == "undecided"

@@ -8,14 +8,11 @@ from typing import Any
 import pandas as pd
 
 from isoscope.charts import lazy_altair as alt
-from isoscope.charts.colours import BLUE, INK, ORANGE, RED, line_colour
+from isoscope.charts.axes import tooltips
 from isoscope.charts.different_n import COSINES, Title, choose_cosine, split_by_n
-from isoscope.charts.labels import label_lines, line_names
-from isoscope.charts.panels import arrange_panels, layer_charts
-from isoscope.charts.policies import POLICY_IS_CHOSEN
-from isoscope.charts.records import json_records, round_columns
-from isoscope.charts.selection import select_layers
-from isoscope.charts.tooltips import tooltips
+from isoscope.charts.legends import BLUE, INK, ORANGE, RED, line_colour
+from isoscope.charts.panels import POLICY_IS_CHOSEN, arrange_panels, layer_charts
+from isoscope.charts.records import json_records, label_lines, line_names, round_columns, select_layers
 from isoscope.core.figure import Figure, figure
 from isoscope.core.model_groups import GROUPS
 from isoscope.core.numerics import LEVEL

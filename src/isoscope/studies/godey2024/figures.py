@@ -12,16 +12,14 @@ from typing import Any
 import pandas as pd
 
 from isoscope.charts import lazy_altair as alt
-from isoscope.charts.axes import depth_axis, layer_axis
-from isoscope.charts.colours import INK
+from isoscope.charts.axes import depth_axis, layer_axis, tooltips
 from isoscope.charts.different_n import COSINES, choose_cosine, split_by_n
-from isoscope.charts.legends import AVERAGE, PAIR, Curve, add_curves, curve_encodings, model_curves
+from isoscope.charts.layer_lines import LAYERS, draw_layer_lines
+from isoscope.charts.legends import AVERAGE, INK, PAIR, Curve, add_curves, curve_encodings, model_curves
 from isoscope.charts.panels import arrange_panels, layer_charts
-from isoscope.charts.policies import POLICY_IS_CHOSEN
 from isoscope.charts.records import json_records, round_columns, round_digits
-from isoscope.charts.tooltips import interval_expression, tooltips
 from isoscope.core.figure import Figure, figure
-from isoscope.core.model_groups import GROUPS, UNTRAINED, add_groups, add_places
+from isoscope.core.model_groups import GROUPS, add_groups, add_places
 from isoscope.estimation.isotropic_quantiles import one_pair
 from isoscope.studies.godey2024.published import published_curves
 
@@ -125,8 +123,6 @@ def _group_panel(
     tone = {"color": scales["color"]}
     x = layer_axis(field) if field == "place" else depth_axis()
     y = alt.Y("value:Q", title=y_title, scale=alt.Scale(zero=True))
-    # scale=None: the column is the opacity itself, not a number to be mapped to one.
-    weight = alt.Opacity("weight:Q", scale=None, legend=None)
     stack = alt.Detail("stack:N")
     tooltip = tooltips(
         *("curve:N", "stack:N", "kind:N", "layer:Q", "policy:N", "value:Q .4g", "interval:N", "pair:Q .3g", "n:Q", "d:Q"),
@@ -134,20 +130,18 @@ def _group_panel(
         value=y_title,
         pair="one isotropic pair, 95 %",
     )
-    base = alt.Chart().encode(x=x)
-    layers, final = base.transform_filter("datum.kind != 'final'"), base.transform_filter("datum.kind == 'final'")
-    band = {"y": alt.Y("low:Q", title=y_title), "y2": alt.Y2("high:Q")}
-    pair = {"y": alt.Y("pair:Q", title=y_title), "detail": [alt.Detail("curve:N"), stack]}
-    models = layer_charts(
-        layers.mark_line(stroke=INK, strokeDash=list(PAIR.dash), strokeWidth=1.2).encode(**pair),
-        *([layers.mark_area(opacity=0.18).encode(**band, **tone, detail=stack)] if rows["low"].notna().any() else []),
-        layers.mark_line(strokeWidth=1.8).encode(y=y, **scales, detail=stack, opacity=weight),
-        layers.mark_point(filled=True, size=20).encode(y=y, **tone, opacity=weight, tooltip=tooltip),
-        final.mark_point(shape="diamond", size=75, strokeWidth=1.8).encode(y=y, **tone, opacity=weight, tooltip=tooltip),
-        data={"values": json_records(rows, ["curve", "stack", "kind", "layer", "policy", "value", "low", "high", "pair", "n", "d", field])},
+    pair = alt.Chart().transform_filter(LAYERS).mark_line(stroke=INK, strokeDash=list(PAIR.dash), strokeWidth=1.2)
+    models = draw_layer_lines(
+        rows,
+        ["curve", "stack", "kind", "layer", "policy", "value", "low", "high", "pair", "n", "d", field],
+        x=x,
+        y=y,
+        tone={**tone, "detail": stack},
+        line={"strokeDash": scales["strokeDash"]},
+        tooltip=tooltip,
+        below=[pair.encode(x=x, y=alt.Y("pair:Q", title=y_title), detail=[alt.Detail("curve:N"), stack])],
+        faint=True,
     )
-    faint = f"indexof(datum.curve, '{UNTRAINED}') == 0 ? 0.6 : 1"
-    models = models.transform_filter(POLICY_IS_CHOSEN).transform_calculate(interval=interval_expression(rows), weight=faint)
     others = [_stack_seams(rows, field).encode(x=x, **tone)] if rows["seam"].gt(0).any() else []
     if len(published):
         points = alt.Chart({"values": json_records(round_columns(published, "depth"), ["curve", field, "value"])}).encode(x=x, y=y)

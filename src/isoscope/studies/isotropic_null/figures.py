@@ -8,13 +8,11 @@ import numpy as np
 import pandas as pd
 
 from isoscope.charts import lazy_altair as alt
-from isoscope.charts.colours import INK, PALETTE
+from isoscope.charts.axes import tooltips
 from isoscope.charts.different_n import COSINES, Title, choose_cosine, split_by_n
-from isoscope.charts.legends import AVERAGE, PAIR, Curve, add_curves, curve_encodings, model_curves
-from isoscope.charts.panels import arrange_panels, layer_charts
-from isoscope.charts.policies import POLICY_IS_CHOSEN
+from isoscope.charts.legends import AVERAGE, INK, PAIR, PALETTE, Curve, add_curves, curve_encodings, model_curves
+from isoscope.charts.panels import POLICY_IS_CHOSEN, arrange_panels, layer_charts
 from isoscope.charts.records import json_records, round_columns
-from isoscope.charts.tooltips import tooltips
 from isoscope.core.figure import figure
 from isoscope.core.model_groups import GROUPS, add_groups
 from isoscope.estimation.isotropic_quantiles import one_pair

@@ -40,9 +40,9 @@ def run(
 
     `isoscope dynamics runs/suite --policy body --json`
     """
-    from isoscope.studies.training_dynamics.analysis import derived, dynamics
+    from isoscope.studies.training_dynamics.analysis import derived_cells, dynamics
 
-    tables = [cell.rows() for cell in derived(dynamics(path, policy=policy, centred=centred))]
+    tables = [cell.rows() for cell in derived_cells(dynamics(path, policy=policy, centred=centred))]
     if json:
         print_json([record for rows in tables for record in to_records(rows)])
         return

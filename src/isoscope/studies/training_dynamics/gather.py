@@ -1,11 +1,14 @@
-"""One walk over the statistics of a suite's checkpoints: what the dynamics need of each is taken, and the rest is let go."""
+"""Walk once over the statistics of a suite's checkpoints, and keep what the dynamics need of each."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,9 +16,13 @@ import pandas as pd
 from isoscope.core import site as slices
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
+from isoscope.core.numerics import Floats
 from isoscope.core.site import Site
+from isoscope.core.table import TABLE_COLUMNS, concat_tables
 from isoscope.estimation.attention_cloud import AttentionCloud
 from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.inference import Estimate
+from isoscope.estimation.isotropic_quantiles import head_threshold
 from isoscope.estimation.metric import Metric
 from isoscope.metrics import registry
 from isoscope.runs.stored_cell import Cell
@@ -25,16 +32,135 @@ from isoscope.statistics.head_statistics import Heads
 from isoscope.statistics.jackknife_groups import PRODUCTS, Groups
 from isoscope.statistics.moments import Moments
 from isoscope.statistics.site_statistics import SiteStatistics
-from isoscope.studies.training_dynamics.common_basis import HeadSums
-from isoscope.studies.training_dynamics.rise_and_fall import POINTS, Levels, halves, levels
-from isoscope.studies.training_dynamics.suite_measures import Gathered, Head, MeasuredSuite, Place, extreme_heads
+from isoscope.studies.training_dynamics.checkpoint_measures import POINTS, HeadSums, Levels, measure_levels, split_documents
+
+DRIFT, SHARPNESS, COSINE = "drift_ratio", "attention_entropy_normalised", "qk_cosine"
+CHANGES = (("hidden", "between_cosine"), ("hidden", "top_share"), ("hidden", DRIFT), ("attention", "attention_entropy"))
+"""Kinds and metrics whose change from the first to the last step is a row, for each layer and for the mean over blocks."""
+NEEDED = {DRIFT, SHARPNESS, COSINE, *(metric for _, metric in CHANGES)}
+RULE = "the head with the {} cos(Q̄, K̄) at the last step, over all layers of the first seed with the most steps"
+BASES = ("union", "query", "key")
+NAN = float("nan")
+Seed = int | None
+Points = dict[str, Any]
+"""Part of a series: columns, each with one value for all points or an array with one value per point; `y` is an array."""
+
+
+class Place(NamedTuple):
+    """A layer of a stack."""
+
+    stack: str
+    layer: int
+
+
+class Head(NamedTuple):
+    """A head of a layer."""
+
+    place: Place
+    head: int
+
+
+@dataclass(frozen=True)
+class MeasuredSuite:
+    """The checkpoints of a suite, and the columns and settings that every derived row repeats."""
+
+    columns: dict[str, Any]
+    spec: dict[str, Any]
+    checkpoints: tuple[tuple[Seed, int], ...]
+    policy: str = "all"
+
+    @property
+    def seeds(self) -> list[Seed]:
+        """In order."""
+        return list(dict.fromkeys(seed for seed, _ in self.checkpoints))
+
+    def steps_of(self, seed: Seed) -> list[int]:
+        """The steps of a seed, in order."""
+        return [step for own, step in self.checkpoints if own == seed]
+
+    @cached_property
+    def main(self) -> Seed:
+        """The first seed of those with the most steps."""
+        return max(self.seeds, key=lambda seed: len(self.steps_of(seed)))
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The first and the last step of that seed."""
+        steps = self.steps_of(self.main)
+        return steps[0], steps[-1]
+
+    @property
+    def complete_seeds(self) -> list[Seed]:
+        """The seeds that have that first and that last step."""
+        return [seed for seed in self.seeds if set(self.ends) <= set(self.steps_of(seed))]
+
+    @property
+    def curve_seeds(self) -> list[Seed]:
+        """The seeds that also have a step between these."""
+        return [seed for seed in self.complete_seeds if len(self.steps_of(seed)) >= 3]
+
+
+@dataclass
+class Gathered:
+    """The result of one walk over a suite's statistics."""
+
+    means: dict[Place, dict[tuple[Seed, int], tuple[Floats, Floats]]] = field(default_factory=dict)
+    """By layer, seed and step: Q̄ and the K̄ of each query's key, (h, e)."""
+    sums: dict[tuple[Seed, Place], tuple[HeadSums, HeadSums]] = field(default_factory=dict)
+    """By seed and layer: sums over all steps of queries and of keys."""
+    joined: dict[tuple[Place, Seed, int], Number] = field(default_factory=dict)
+    """cos(Q̄, K̄) with a layer's heads side by side."""
+    clouds: dict[tuple[Head, int], tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+    """By head and step: a few queries and keys (m, e)."""
+    levels: dict[Place, dict[tuple[Seed, int], Levels]] = field(default_factory=dict)
+    """Intrinsic dimensions of hidden states."""
+    points: int = 0
+    """The number of points of each half behind them, the same at every layer, step and seed."""
+
+
+def read_rows(tables: Iterable[pd.DataFrame], policy: str) -> pd.DataFrame:
+    """The rows of all checkpoints from which the dynamics are derived."""
+    needed = [rows[rows["policy"].eq(policy) & rows["metric"].isin(NEEDED)] for rows in tables]
+    return concat_tables(needed, TABLE_COLUMNS).sort_values("step", kind="stable")
+
+
+def extreme_heads(suite: MeasuredSuite, rows: pd.DataFrame) -> tuple[Head | None, Head | None]:
+    """The heads whose mean query and key point most the same way, and most opposite ways, at the last step; None if no head does."""
+    last = last_cosines(suite, rows)
+    heads: list[Head | None] = []
+    for sign in (1, -1):
+        own = last[sign * last["value"] > 0]
+        best = own.iloc[int((sign * own["value"]).to_numpy().argmax())] if len(own) else None
+        heads.append(None if best is None else Head(Place(str(best["stack"]), int(best["layer"])), int(best["head"])))
+    return heads[0], heads[1]
+
+
+def last_cosines(suite: MeasuredSuite, rows: pd.DataFrame) -> pd.DataFrame:
+    """cos(Q̄, K̄) of all heads of the main seed at the last step."""
+    seed = rows["seed"].isna() if suite.main is None else rows["seed"].eq(suite.main)
+    own = rows["metric"].eq(COSINE) & rows["kind"].eq("attention") & rows["head"].notna() & rows["value"].notna()
+    return rows[(own & seed & rows["step"].eq(suite.ends[1])).fillna(False)].sort_values(["stack", "layer", "head"]).reset_index(drop=True)
+
+
+def chance_levels(suite: MeasuredSuite, rows: pd.DataFrame) -> dict[str, float]:
+    """By stack, the |cos(Q̄, K̄)| that any of its heads exceeds with a chance of at most 5 %."""
+    return {str(stack): head_threshold(int(own["d"].iloc[0]), len(own)) for stack, own in last_cosines(suite, rows).groupby("stack")}
+
+
+def make_row(suite: MeasuredSuite, metric: str, value: Estimate, *, note: str = "", verdict: str = "", **more: Any) -> dict[str, Any]:
+    """A row of the table; `more` are columns."""
+    words = "; ".join(part for part in (value.note, note) if part)
+    spec = suite.spec | ({"note": words} if words else {}) | ({"verdict": verdict} if verdict else {})
+    own = {"metric": metric, "value": value.value, "low": value.low, "high": value.high, "policy": suite.policy}
+    return suite.columns | own | {"spec": json.dumps(spec, sort_keys=True, ensure_ascii=False)} | more
+
 
 CLOUD = 64
-"""Points of a cloud that are kept a step."""
+"""The number of points of a cloud that are stored per step."""
 
 
 def gather(suite: MeasuredSuite, cells: Sequence[Cell], rows: pd.DataFrame) -> Gathered:
-    """Means, sums over steps, a few points of the chosen heads, and intrinsic dimensions of halves, cell by cell."""
+    """Gather means, sums over steps, a few points of the chosen heads, and intrinsic dimensions of halves, cell by cell."""
     walk = Walk(suite, [head for head in extreme_heads(suite, rows) if head is not None])
     layouts: dict[Site, Layout] = {}
     for (seed, step), cell in zip(suite.checkpoints, cells, strict=True):
@@ -42,17 +168,17 @@ def gather(suite: MeasuredSuite, cells: Sequence[Cell], rows: pd.DataFrame) -> G
             sites = cell.statistics()
             check_layouts(sites, layouts, walk.chosen, cell)
             walk.visit(seed, step, sites)
-    return walk.found
+    return walk.gathered
 
 
 def check_layouts(sites: Statistics, layouts: dict[Site, Layout], chosen: list[Head], cell: Cell) -> None:
-    """Refuse a checkpoint whose sites are not those of the others, or of the rows: the cells may come from different models.
+    """Refuse a checkpoint whose sites differ from those of the others, or of the rows: the cells may come from different models.
 
-    `layouts` are those of the checkpoints before, and get those of this one.
+    `layouts` holds those of earlier checkpoints, and those of this one are added.
     """
     again = f"delete {cell.folder} and measure it again."
-    for site, kept in sites.items():
-        if layouts.setdefault(site, layout_of(kept)) != layout_of(kept):
+    for site, statistics in sites.items():
+        if layouts.setdefault(site, layout_of(statistics)) != layout_of(statistics):
             raise IsoscopeError(f"{site.label} has other widths, heads or slices in {cell.folder} than at earlier steps; {again}")
     for place, head in chosen:
         queries = sites.get(Site(place.stack, "query", place.layer))
@@ -62,68 +188,70 @@ def check_layouts(sites: Statistics, layouts: dict[Site, Layout], chosen: list[H
 
 @dataclass
 class Walk:
-    """What was gathered so far."""
+    """Takes what the dynamics need from one checkpoint after the other."""
 
     suite: MeasuredSuite
     chosen: list[Head]
-    found: Gathered = field(default_factory=Gathered)
+    gathered: Gathered = field(default_factory=Gathered)
 
     def visit(self, seed: int | None, step: int, sites: Statistics) -> None:
-        """Take what is needed of one checkpoint."""
+        """Take what is needed from one checkpoint."""
         for site, queries in sites.items():
             keys = sites.get(Site(site.stack, "key", site.layer))
             if site.kind == "query" and isinstance(queries, Heads) and isinstance(keys, Heads) and queries.e == keys.e:
-                self._heads(seed, step, Place(site.stack, site.layer or 0), queries, keys)
+                self._add_heads(seed, step, Place(site.stack, site.layer or 0), queries, keys)
         if len(self.suite.steps_of(seed)) >= 3:
-            self._dimensions(seed, step, sites)
+            self._add_dimensions(seed, step, sites)
 
-    def _heads(self, seed: int | None, step: int, place: Place, queries: Heads, keys: Heads) -> None:
+    def _add_heads(self, seed: int | None, step: int, place: Place, queries: Heads, keys: Heads) -> None:
         both = [HeadSums.of(heads, self._slices(heads)) for heads in (queries, keys)]
         if not both[0].n or not both[1].n:
             return
-        shared = np.arange(queries.h) * keys.h // queries.h  # the key that each query looks at
+        shared = np.arange(queries.h) * keys.h // queries.h  # grouped queries share a key: the number of each query's key
         both[1] = both[1].at(shared)
-        before = self.found.sums.get((seed, place))
-        self.found.sums[seed, place] = (both[0], both[1]) if before is None else (before[0] + both[0], before[1] + both[1])
-        self.found.means.setdefault(place, {})[seed, step] = both[0].mean, both[1].mean
-        self.found.joined[place, seed, step] = joined_cosine(queries, keys, self._slices(queries), shared)
+        before = self.gathered.sums.get((seed, place))
+        self.gathered.sums[seed, place] = (both[0], both[1]) if before is None else (before[0] + both[0], before[1] + both[1])
+        self.gathered.means.setdefault(place, {})[seed, step] = both[0].mean, both[1].mean
+        self.gathered.joined[place, seed, step] = joined_cosine(queries, keys, self._slices(queries), shared)
         for head in self.chosen if seed == self.suite.main else []:
             if head.place == place:
-                pair = self._drawn(queries, head.head), self._drawn(keys, int(shared[head.head]))
+                pair = self._first_points(queries, head.head), self._first_points(keys, int(shared[head.head]))
                 if pair[0] is not None and pair[1] is not None:
-                    self.found.clouds[head, step] = pair[0], pair[1]
+                    self.gathered.clouds[head, step] = pair[0], pair[1]
 
     def _slices(self, kept: Kept) -> list[int]:
         return [kept.names.index(name) for name in slices.slices_of_policy(self.suite.policy, kept.names)]
 
-    def _drawn(self, heads: Heads, j: int) -> np.ndarray | None:
+    def _first_points(self, heads: Heads, j: int) -> np.ndarray | None:
         """(m, e) the first points of a head's sample."""
         if heads.sample is None:
             return None
         among = np.flatnonzero(np.isin(heads.sample.slice, self._slices(heads)))[:CLOUD]
         return np.asarray(heads.sample.points[among, j * heads.e : (j + 1) * heads.e], dtype=np.float64)
 
-    def _dimensions(self, seed: int | None, step: int, sites: Statistics) -> None:
+    def _add_dimensions(self, seed: int | None, step: int, sites: Statistics) -> None:
         layers = {Place(site.stack, site.layer or 0): kept for site, kept in sites.items() if site.kind == "hidden"}
         clouds = {place: Cloud.of(kept, self.suite.policy) for place, kept in layers.items() if isinstance(kept, SiteStatistics)}
         samples = {place: cloud.sample for place, cloud in clouds.items() if cloud is not None and cloud.sample is not None}
         if not samples:
             return
-        self.found.points = self.found.points or min(POINTS, *(len(half) for sample in samples.values() for half in halves(sample)))
+        self.gathered.points = self.gathered.points or min(
+            POINTS, *(len(half) for sample in samples.values() for half in split_documents(sample))
+        )
 
-        def found(place: Place) -> Levels:
+        def levels_of(place: Place) -> Levels:
             cloud = clouds[place]
             second = cloud.moments.second if cloud is not None and cloud.n > 1 else None
-            return levels(samples[place], self.found.points, None if second is None else second.covariance)
+            return measure_levels(samples[place], self.gathered.points, None if second is None else second.covariance)
 
         with ThreadPoolExecutor(min(os.cpu_count() or 1, len(samples))) as pool:
-            for place, one in zip(samples, pool.map(found, samples), strict=True):
-                self.found.levels.setdefault(place, {})[seed, step] = one
+            for place, levels in zip(samples, pool.map(levels_of, samples), strict=True):
+                self.gathered.levels.setdefault(place, {})[seed, step] = levels
 
 
 def joined_cosine(queries: Heads, keys: Heads, chosen: list[int], shared: np.ndarray) -> Number:
-    """cos(Q̄, K̄) with the heads of a layer side by side, as one long vector."""
-    pair = _side(queries, chosen, np.arange(queries.h)), _side(keys, chosen, shared)
+    """cos(Q̄, K̄) with the heads of a layer concatenated into one long vector."""
+    pair = _joined_cloud(queries, chosen, np.arange(queries.h)), _joined_cloud(keys, chosen, shared)
     sums = np.zeros((1, len(ROW_SUMS)))
     sums[0, 0] = pair[0].n
     metric = registry["qk_cosine"]
@@ -131,8 +259,8 @@ def joined_cosine(queries: Heads, keys: Heads, chosen: list[int], shared: np.nda
     return metric(AttentionCloud(pair[0].d, sums, np.zeros((1, len(SEQUENCE_SUMS))), pair=pair))
 
 
-def _side(heads: Heads, chosen: list[int], order: np.ndarray) -> Cloud:
-    """The sums of a layer's heads, one after the other, as those of one point."""
+def _joined_cloud(heads: Heads, chosen: list[int], order: np.ndarray) -> Cloud:
+    """The sums of a layer's heads, concatenated as those of one vector."""
     counts, sums = heads.counts[:, chosen].sum(1), heads.sums[:, chosen].sum(1)[:, :, order]
     d = len(order) * heads.e
     moments, groups = Moments(d, second=False), Groups(d)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from isoscope.charts.policies import list_policies
-from isoscope.charts.selection import pick_evenly
+from isoscope.charts.panels import list_policies
+from isoscope.charts.records import pick_evenly
 from isoscope.core.errors import Failures
 from isoscope.core.model_groups import UNTRAINED, list_checkpoints, list_suites, select_first_seed, select_one_checkpoint
 from isoscope.core.study import Section
@@ -118,9 +118,11 @@ def describe_change(rows: pd.DataFrame, metric: str, name: str) -> str | None:
         part for part in (f"rises in {_name_layers(up)}" if len(up) else "", f"falls in {_name_layers(down)}" if len(down) else "") if part
     ]
     change = f"clearly {' and '.join(parts)}" if parts else "clearly changes in no layer"
-    text = f"From the first step to the last the {name} {change} (of {len(layers)}), most in layer {most['layer']}: {_signed(most)}"
+    text = (
+        f"From the first step to the last the {name} {change} (of {len(layers)}), most in layer {most['layer']}: {_signed_estimate(most)}"
+    )
     mean = own[own["layer"].isna()]
-    return text + (f"; on average over layers {_signed(mean.iloc[0])}." if len(mean) else ".")
+    return text + (f"; on average over layers {_signed_estimate(mean.iloc[0])}." if len(mean) else ".")
 
 
 def directions(rows: pd.DataFrame) -> str | None:
@@ -247,5 +249,5 @@ def _name_layers(rows: pd.DataFrame) -> str:
     return format_numbered("layer", [int(layer) for layer in rows["layer"]])
 
 
-def _signed(row: pd.Series) -> str:
+def _signed_estimate(row: pd.Series) -> str:
     return f"{format_number(float(row['value']), sign=True)}{interval_of(row)}"

@@ -8,14 +8,11 @@ import numpy as np
 import pandas as pd
 
 from isoscope.charts import lazy_altair as alt
-from isoscope.charts.axes import step_axis
-from isoscope.charts.colours import INK
+from isoscope.charts.axes import step_axis, tooltips
 from isoscope.charts.different_n import Title
-from isoscope.charts.labels import label_lines
-from isoscope.charts.panels import layer_charts
-from isoscope.charts.policies import policy_filter
-from isoscope.charts.records import json_records, round_columns
-from isoscope.charts.tooltips import tooltips
+from isoscope.charts.legends import INK
+from isoscope.charts.panels import layer_charts, policy_filter
+from isoscope.charts.records import json_records, label_lines, round_columns
 from isoscope.core.model_groups import list_suites, select_first_seed
 from isoscope.trust.safe_io import parse_object
 

@@ -95,21 +95,23 @@ def run(
     from isoscope.training.threads import limit_threads
 
     alone = Sizes(d, heads, inner, length, PAPER if batch is None else batch, vocabulary, sigma)
-    trial = Trial(alone, tuple(sorted({_parse_norm(word) for word in _split(norms)})), draws, seed, query_rows)
-    networks = _plan_networks(arch, _split(init), _split(norm), _split(variant), [_parse_depth(word) for word in _split(depth)])
+    trial = Trial(alone, tuple(sorted({_parse_norm(word) for word in _split_words(norms)})), draws, seed, query_rows)
+    networks = _plan_networks(
+        arch, _split_words(init), _split_words(norm), _split_words(variant), [_parse_depth(word) for word in _split_words(depth)]
+    )
     plans = [(network, _fit_batch(network, trial, in_grid=batch is None and len(networks) > 1)) for network in networks]
     if trained is not None and not _is_run(trained):
         resolve_model(trained)  # refuses a misspelt name before anything is measured
     progress, folder = Progress(quiet=quiet), Run(out)
     folder.prepare()
-    steps = sum(plan_networks.draws * len(plan_networks.norms) for _, plan_networks in plans)
+    steps = sum(own_trial.draws * len(own_trial.norms) for _, own_trial in plans)
     progress.note(f"{len(plans)} networks, {len(trial.norms)} norms of the bias, {draws} draws: {steps:,} measurements.")
     with limit_threads(threads):
         with progress.bar("block", steps, "measurements") as bar:
-            for network, plan_networks in plans:
-                if not run_experiment(folder, network, plan_networks, bar.advance):
+            for network, own_trial in plans:
+                if not run_experiment(folder, network, own_trial, bar.advance):
                     progress.note(f"{network.name}: already measured.")
-                    bar.advance(plan_networks.draws * len(plan_networks.norms))
+                    bar.advance(own_trial.draws * len(own_trial.norms))
         if trained is not None:
             _add_trained_norms(trained, folder, progress)
     results = Results(out)
@@ -125,7 +127,7 @@ def run(
     typer.echo(f"{results.path}")
 
 
-def _split(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     """The words between commas, each once."""
     return list(dict.fromkeys(filter(None, (word.strip() for word in text.split(","))))) or [""]
 

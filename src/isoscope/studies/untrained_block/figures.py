@@ -9,14 +9,10 @@ from typing import Any
 import pandas as pd
 
 from isoscope.charts import lazy_altair as alt
-from isoscope.charts.axes import decade_ticks
-from isoscope.charts.colours import BLUE, GREEN, INK, OCHRE, ORANGE, PINK, TEAL, VIOLET, cycle_palette
-from isoscope.charts.labels import label_lines
-from isoscope.charts.legends import Curve, curve_encodings
+from isoscope.charts.axes import decade_ticks, tooltips
+from isoscope.charts.legends import BLUE, GREEN, INK, OCHRE, ORANGE, PINK, TEAL, VIOLET, Curve, curve_encodings, cycle_palette
 from isoscope.charts.panels import arrange_panels, layer_charts
-from isoscope.charts.records import json_records, round_columns
-from isoscope.charts.selection import pick_evenly
-from isoscope.charts.tooltips import tooltips
+from isoscope.charts.records import json_records, label_lines, pick_evenly, round_columns
 from isoscope.core.figure import Draw, Figure, figure
 from isoscope.studies.untrained_block.curves import HISTOGRAM, TRAINED
 

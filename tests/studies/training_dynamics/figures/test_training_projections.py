@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from isoscope.charts.selection import pick_evenly
+from isoscope.charts.records import pick_evenly
 from isoscope.core.table import TABLE_COLUMNS
 from isoscope.figures import figures
 from tests.figures.made_suite import OPPOSITE, SAME, STEPS

@@ -13,8 +13,7 @@ import pandas as pd
 
 from isoscope.claims.claim import UNTESTED, Decide, Finding, Outcome, Section, Verdict
 from isoscope.claims.deciding import most_models, single_outcome
-from isoscope.claims.equal_n import LeftOut, mention_left_out
-from isoscope.claims.evidence import COSINES, TRANSFORMERS, format_estimate, is_named, join_names, model_rows
+from isoscope.claims.evidence import COSINES, TRANSFORMERS, LeftOut, format_estimate, is_named, join_names, mention_left_out, model_rows
 from isoscope.claims.verdicts import decide_models, decide_named_models, make_verdict
 from isoscope.core.model_groups import UNTRAINED
 from isoscope.core.numerics import margin
@@ -90,7 +89,7 @@ def decide_pooled(group: str) -> Decide:
     return decide
 
 
-section = Section("godey2024", 4)
+statement_4 = Section("godey2024", 4)
 
 for group, models, examples in (
     ("token", "subword models", "BERT ROBERTA T5"),
@@ -99,7 +98,7 @@ for group, models, examples in (
     ("vision", "vision Transformers", "VIT BEIT DEIT --data IMAGES"),
 ):
     excepted = f" (except {' and '.join(EXCEPTIONS[group])})" if EXCEPTIONS[group] else ""
-    section.add_claim(
+    statement_4.add_claim(
         f"drift_explains_{group}_models",
         statement=f"Drift and cosine go together over the layers of {models}{excepted}.",
         refuted_by="a pooled correlation of differences between layers that lies surely below 0",
@@ -108,7 +107,7 @@ for group, models, examples in (
     )
 
 
-@section.claim(
+@statement_4.claim(
     statement="In GPT-2 (by ranks), CANINE-c, MANTa-base, HuBERT and Whisper-base drift and cosine do not go together: ρ is below 0.3.",
     refuted_by="one of them in which ρ, by differences between layers, lies surely above 0.3",
     needs="GPT-2, CANINE-c, MANTa-base, HuBERT and Whisper-base: `isoscope measure openai-community/gpt2 google/canine-c … --out RUN`",
@@ -121,7 +120,7 @@ def drift_leaves_out_exceptions(table: pd.DataFrame, series: pd.DataFrame) -> Ve
     return mention_left_out(decide_named_models(effects, WEAK, names, measure=MEASURE, above=False), left_out)
 
 
-@section.claim(
+@statement_4.claim(
     statement="In most convolutional networks drift and cosine do not go together: ρ is below 0.3.",
     refuted_by="ρ, by differences between layers, surely above 0.3 in surely more than half of them",
     needs="six convolutional networks with twelve blocks or more: `isoscope measure RESNET CONVNEXT VAN … --data IMAGES --out RUN`",

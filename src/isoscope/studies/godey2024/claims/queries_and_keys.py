@@ -1,7 +1,8 @@
-"""Statement 8: in training, mean queries and keys align and grow, and queries and keys become anisotropic."""
+"""Statements 8 and 9: in training, mean queries and keys align and grow, and then attention sharpens."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,22 +10,79 @@ import pandas as pd
 
 from isoscope.claims.claim import Finding, Outcome, Section, Verdict
 from isoscope.claims.deciding import joint_outcome
-from isoscope.claims.equal_n import LeftOut, mention_left_out, split_comparable, steps_of_different_n
-from isoscope.claims.evidence import COSINES, RowsByName, cosine_thresholds, outer_thirds, row_estimates
-from isoscope.claims.suite_evidence import final_rows, mean_over_seeds, seed_means, suite_rows
+from isoscope.claims.evidence import (
+    COSINES,
+    LeftOut,
+    RowsByName,
+    cosine_thresholds,
+    greatest_layer,
+    mention_left_out,
+    outer_thirds,
+    row_estimates,
+    rows_by_stack,
+    split_comparable,
+    steps_of_different_n,
+)
+from isoscope.claims.suite_evidence import checkpoint_rows, final_rows, mean_over_seeds, seed_means, suite_rows
 from isoscope.claims.verdicts import decide_findings, decide_models, pluralise
+from isoscope.core.model_groups import list_suites
 from isoscope.core.numerics import LEVEL
 from isoscope.estimation.inference import Estimate, clopper_pearson, hochberg, holm, least_of, sign_test
-from isoscope.studies.godey2024.claims._training_heads import drift_along_components, first_and_last, head_onsets
-from isoscope.studies.training_dynamics.head_alignment import aligned, fallen
-from isoscope.studies.training_dynamics.onset import precedence
+from isoscope.studies.training_dynamics.alignment import alignment_outcome, surely_falls
+from isoscope.studies.training_dynamics.onset import Track, onset, precedence
+
+HEAD = ["seed", "layer", "head"]
+
+
+def first_and_last(table: pd.DataFrame, metric: str, *, kind: str, absolute: bool = False) -> RowsByName:
+    """By suite, one row per seed, layer and head with the values at the `first` and the `last` step; `absolute` drops their signs."""
+    rows = checkpoint_rows(table, metric, kind)
+    by_suite: RowsByName = {}
+    for name, own in rows_by_stack(rows[rows["model"].isin(list_suites(rows))]).items():
+        values = own.assign(value=own["value"].abs() if absolute else own["value"], seed=own["seed"].fillna(-1))
+        wide = values.pivot_table(index=HEAD, columns="step", values="value", dropna=False)
+        ends = wide[[wide.columns.min(), wide.columns.max()]].set_axis(["first", "last"], axis=1).dropna().reset_index()
+        if len(ends):
+            by_suite[name] = ends
+    return by_suite
+
+
+def head_onsets(table: pd.DataFrame, metric: str) -> RowsByName:
+    """By suite, one row per seed, layer and head: the step at which a number begins to change (`onset`), its `end`, and the last `step`."""
+    rows = checkpoint_rows(table, metric, "attention")
+    rows = rows[rows["head"].notna() & rows["step"].notna()].assign(seed=rows["seed"].fillna(-1)).sort_values("step", kind="stable")
+    by_suite: RowsByName = {}
+    for name, own in rows_by_stack(rows).items():
+        heads = []
+        for place, points in own.groupby(HEAD):
+            track = Track(*points[["step", "value", "low", "high"]].to_numpy(float).T)
+            heads.append((*place, onset(track).value, track.values[-1], track.steps[-1]))
+        by_suite[name] = pd.DataFrame(heads, columns=[*HEAD, "onset", "end", "step"])
+    return by_suite
+
+
+def drift_along_components(table: pd.DataFrame, series: pd.DataFrame, basis: str, kinds: Sequence[str], first: int) -> RowsByName:
+    """By suite, one row per head and kind at the last step: the share of ‖mean‖² along the first components of a basis, as `value`."""
+    along = series[series["name"].eq(f"mean_along_{basis}") & series["kind"].isin(list(kinds)) & series["x"].le(first)]
+    keys = ["model", "stack", "kind", *HEAD, "step"]
+    norms = table[table["metric"].eq("drift_norm") & table["kind"].isin(list(kinds)) & table["head"].notna() & table["policy"].eq("all")]
+    by_suite: RowsByName = {}
+    for name, points in rows_by_stack(along).items():
+        last = points[points["step"].eq(points["step"].max())]
+        squares = last.assign(y=last["y"] ** 2).groupby(keys, dropna=False)["y"].sum().reset_index()
+        heads = squares.merge(norms[[*keys, "value"]].drop_duplicates(keys), on=keys)
+        heads = heads[heads["value"] > 0]
+        if len(heads):
+            by_suite[name] = heads.assign(value=heads["y"] / heads["value"] ** 2)
+    return by_suite
+
 
 EARLY = 0.08
 """The part of all steps after which heads in opposite directions are claimed to begin."""
 
 SWEEP = "`isoscope sweep SUITE --taps hidden,attention --out RUN`"
 
-section = Section("godey2024", 8, f"three trainings or more with their dynamics: {SWEEP}")
+statement_8 = Section("godey2024", 8, f"three trainings or more with their dynamics: {SWEEP}")
 
 
 def comparable_suites(table: pd.DataFrame, rows: RowsByName) -> tuple[RowsByName, LeftOut]:
@@ -37,7 +95,7 @@ def first_and_last_rows(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]
     return rows[rows["step"].eq(rows["step"].min())], rows[rows["step"].eq(rows["step"].max())]
 
 
-@section.claim(
+@statement_8.claim(
     statement="In training mean queries and mean keys align, in the same or opposite directions, more than those of different heads.",
     refuted_by="a training in which T = mean cos²(Q̄, K̄) surely falls, or ends surely below that of different heads",
 )
@@ -57,7 +115,7 @@ def queries_and_keys_align(table: pd.DataFrame, series: pd.DataFrame) -> Verdict
         # By layer, so that a layer that is missing at one end does not shift the mean of the other.
         layers = last.merge(first, on=["seed", "layer"], suffixes=("", "_first"))
         changes.append(mean_over_seeds(seed_means(layers, layers["value"] - layers["value_first"])))
-    fell = fallen(list(zip(changes, excess.values(), strict=True)))
+    fell = surely_falls(list(zip(changes, excess.values(), strict=True)))
     findings = []
     for (name, (first, last)), adjusted, down in zip(ends.items(), holm(np.array(p)), fell, strict=True):
         moves = (seed_means(last) - seed_means(first)).dropna()
@@ -65,12 +123,12 @@ def queries_and_keys_align(table: pd.DataFrame, series: pd.DataFrame) -> Verdict
         control = f", {shuffled[name]['value'].mean():.2g} with labels shuffled" if name in shuffled else ""
         note = f"T {last['value'].mean():.2g}, other heads {last['null'].mean():.2g}{control}; up in {int((moves > 0).sum())} of "
         note += f"{pluralise(len(moves), 'seed')}, p = {adjusted:.2g}, {effect.note}"
-        findings.append(Finding(name, aligned(adjusted, list(moves), down), effect.value, effect.low, effect.high, 0.0, note))
+        findings.append(Finding(name, alignment_outcome(adjusted, list(moves), down), effect.value, effect.low, effect.high, 0.0, note))
     measure = "mean queries and keys align more than those of other heads and more than at the start"
     return mention_left_out(decide_findings(findings, measure=measure), left_out)
 
 
-@section.claim(
+@statement_8.claim(
     statement="That mean queries and keys align is the same over seeds.",
     refuted_by="a training in which T = mean cos²(Q̄, K̄) falls in more seeds than chance explains, with all trainings counted",
     needs=f"three trainings of five seeds or more: {SWEEP}",
@@ -92,7 +150,7 @@ def alignment_is_the_same_over_seeds(table: pd.DataFrame, series: pd.DataFrame) 
     return mention_left_out(decide_findings(findings, measure="alignment rises in the seeds, by a sign test,"), left_out)
 
 
-@section.claim(
+@statement_8.claim(
     statement="Mean queries and keys end in the same direction in the first layers and in opposite directions in the last.",
     refuted_by="a model whose first third of layers surely ends opposite, or whose last third surely ends the same way",
     needs="the attention of three trained models or more: `isoscope measure MODEL MODEL MODEL --taps hidden,attention --out RUN`",
@@ -106,7 +164,7 @@ def first_same_last_opposite(table: pd.DataFrame, series: pd.DataFrame) -> Verdi
     return decide_models(effects, measure="cos(Q̄, K̄) of the first third of layers, or minus that of the last, whichever is less,")
 
 
-@section.claim(
+@statement_8.claim(
     statement="Heads that end in opposite directions begin to align later than heads that end in the same direction.",
     refuted_by="a training in which they begin surely earlier",
     needs=f"three trainings of two seeds or more with heads of both kinds: {SWEEP}",
@@ -119,7 +177,7 @@ def opposite_begins_later(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     return mention_left_out(decide_models(effects, 0.5, measure=measure, unit="suite"), left_out)
 
 
-@section.claim(
+@statement_8.claim(
     statement="Heads that end in opposite directions begin to align only after 8 % of the steps.",
     refuted_by="a training in which surely more than half of them begin before",
     needs=f"three trainings with heads that end in opposite directions: {SWEEP}",
@@ -144,7 +202,7 @@ def opposite_begins_after_8_percent(table: pd.DataFrame, series: pd.DataFrame) -
     return mention_left_out(decide_models(effects, 0.5, measure=measure, unit="suite"), left_out)
 
 
-@section.claim(
+@statement_8.claim(
     statement="The first component of the basis that all steps share carries the drift of queries and keys.",
     refuted_by="a training whose first component carries surely less than half of the mean vectors' squared length at the end",
 )
@@ -155,7 +213,7 @@ def first_component_carries_drift(table: pd.DataFrame, series: pd.DataFrame) -> 
     return decide_models(effects, 0.5, measure="the share of the drift along the first component", unit="suite")
 
 
-@section.claim(
+@statement_8.claim(
     statement="The first two components of queries alone describe the drift of keys, and those of keys that of queries.",
     refuted_by="a training in which they carry surely less than half of the other's squared mean at the end",
 )
@@ -166,7 +224,7 @@ def components_describe_each_other(table: pd.DataFrame, series: pd.DataFrame) ->
     return decide_models(effects, 0.5, measure="the share of one's drift in the other's components, whichever is less,", unit="suite")
 
 
-@section.claim(
+@statement_8.claim(
     statement="|⟨Q̄, K̄⟩| grows in training.",
     refuted_by="a training in which its mean over heads surely falls from the first step to the last",
     needs=f"three trainings or more: {SWEEP}",
@@ -178,7 +236,7 @@ def dot_product_grows(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
     return decide_models(effects, measure="the change of |⟨Q̄, K̄⟩|", unit="suite")
 
 
-@section.claim(
+@statement_8.claim(
     statement="Queries and keys become anisotropic in training: their cosine rises, and ends above the threshold.",
     refuted_by="a training in which the cosine of queries or keys surely falls, or ends surely below the threshold",
     needs=f"three trainings or more: {SWEEP}",
@@ -202,3 +260,44 @@ def queries_and_keys_become_anisotropic(table: pd.DataFrame, series: pd.DataFram
     outcome = joint_outcome([rise.outcome, end.outcome])
     weaker = end if end.outcome == outcome != rise.outcome else rise
     return replace(weaker, outcome=outcome, sentence=f"{rise.sentence} {end.sentence}")
+
+
+statement_9 = Section(
+    "godey2024", 9, "three trainings or more with their dynamics: `isoscope sweep SUITE --taps hidden,attention --out RUN`"
+)
+
+
+@statement_9.claim(
+    statement="In training the entropy of attention falls in all layers.",
+    refuted_by="a training with a layer whose entropy surely rises from the first step to the last",
+)
+def entropy_falls_in_all_layers(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
+    """The change of the entropy in the layer where it falls least."""
+    by_suite = {name: rows[rows["layer"].notna()] for name, rows in suite_rows(table, "attention_entropy_change").items()}
+    effects = {name: greatest_layer(rows) for name, rows in by_suite.items() if len(rows)}
+    return decide_models(effects, measure="the change of entropy in the layer where it falls least", above=False, unit="suite")
+
+
+@statement_9.claim(
+    statement="Attention stays sharper in the first layers than in the last.",
+    refuted_by="a model whose first third of layers ends with surely more entropy than its last third",
+    needs="the attention of three trained models or more: `isoscope measure MODEL MODEL MODEL --taps hidden,attention --out RUN`",
+)
+def first_layers_stay_sharper(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
+    """The mean entropy of the first third of layers less that of the last, in nats."""
+    effects = {}
+    for name, rows in final_rows(table, "attention_entropy").items():
+        first, last = (seed_means(third) for third in outer_thirds(rows))
+        effects[name] = mean_over_seeds(first - last)
+    return decide_models(effects, measure="the entropy of the first third of layers less that of the last", above=False)
+
+
+@statement_9.claim(
+    statement="Attention sharpens after its queries and keys have begun to drift: in most heads drift comes first.",
+    refuted_by="a training in which surely more than half of the heads sharpen first",
+)
+def drift_comes_before_sharpness(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
+    """The share of heads whose drift begins before their sharpening, compared with one half."""
+    by_suite = {name: rows[rows["seed"].isna()] for name, rows in suite_rows(table, "precedence").items()}
+    effects = {name: row_estimates(rows)[0] for name, rows in by_suite.items() if len(rows)}
+    return decide_models(effects, 0.5, measure="the share of heads whose drift begins before their sharpening", unit="suite")

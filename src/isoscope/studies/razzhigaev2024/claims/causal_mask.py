@@ -12,8 +12,7 @@ import pandas as pd
 
 from isoscope.claims.claim import UNTESTED, Decide, Finding, Section, Verdict
 from isoscope.claims.deciding import single_outcome
-from isoscope.claims.equal_n import require_equal_n
-from isoscope.claims.evidence import format_estimate, format_number
+from isoscope.claims.evidence import format_estimate, format_number, require_equal_n
 from isoscope.claims.suite_evidence import final_rows
 from isoscope.claims.verdicts import pluralise
 from isoscope.estimation.inference import student
@@ -23,7 +22,7 @@ TWIN_NAME = r"twin|causal[-_]masked"
 """The pattern in the name of a causal network that was trained on hidden symbols, for rows whose `spec` lacks the objective."""
 DECODER, TWIN, ENCODER = (True, "next"), (True, "masked"), (False, "masked")
 
-section = Section(
+statement_15 = Section(
     "razzhigaev2024",
     15,
     "three twins of two seeds or more: `isoscope train causal-text`, `masked-text` and `causal-masked-text`, then `isoscope sweep`",
@@ -64,13 +63,13 @@ def decide_by_twins(metric: str, *, measure: str, blocks: bool = False) -> Decid
     return decide
 
 
-section.add_claim(
+statement_15.add_claim(
     "mask_makes_the_bell",
     statement="The causal mask, not the objective, makes decoders more bell-shaped than encoders.",
     refuted_by="twins in which the objective alone moves B surely more than the mask alone",
     decide=decide_by_twins("bell", measure="B"),
 )
-section.add_claim(
+statement_15.add_claim(
     "mask_makes_the_share",
     statement="The causal mask, not the objective, makes the top share of decoders higher than that of encoders.",
     refuted_by="twins in which the objective alone moves the top share surely more than the mask alone",

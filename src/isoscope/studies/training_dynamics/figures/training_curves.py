@@ -8,11 +8,10 @@ from typing import Any
 import pandas as pd
 
 from isoscope.charts import lazy_altair as alt
-from isoscope.charts.colours import PALETTE, cycle_palette, layer_colour
 from isoscope.charts.different_n import split_by_n
-from isoscope.charts.legends import Curve, curve_encodings
+from isoscope.charts.legends import PALETTE, Curve, curve_encodings, cycle_palette, layer_colour
 from isoscope.charts.panels import arrange_panels
-from isoscope.charts.selection import pick_evenly, select_layers
+from isoscope.charts.records import pick_evenly, select_layers
 from isoscope.core.figure import figure
 from isoscope.core.model_groups import select_first_seed
 from isoscope.estimation.isotropic_quantiles import head_threshold

@@ -7,14 +7,11 @@ from typing import Any
 import pandas as pd
 
 from isoscope.charts import lazy_altair as alt
-from isoscope.charts.axes import step_axis, step_ticks
-from isoscope.charts.colours import INK, layer_colour
+from isoscope.charts.axes import interval_expression, step_axis, step_ticks, tooltips
 from isoscope.charts.different_n import split_by_n
-from isoscope.charts.panels import arrange_panels, layer_charts
-from isoscope.charts.policies import POLICY_IS_CHOSEN
-from isoscope.charts.records import json_records, round_columns
-from isoscope.charts.selection import select_layers
-from isoscope.charts.tooltips import interval_expression, tooltips
+from isoscope.charts.legends import INK, layer_colour
+from isoscope.charts.panels import POLICY_IS_CHOSEN, arrange_panels, layer_charts
+from isoscope.charts.records import json_records, round_columns, select_layers
 from isoscope.core.figure import figure
 from isoscope.core.model_groups import select_first_seed
 from isoscope.studies.training_dynamics.step_charts import label_suites, select_checkpoints, suite_title

@@ -12,12 +12,10 @@ from typing import Any
 import pandas as pd
 
 from isoscope.charts import lazy_altair as alt
-from isoscope.charts.colours import BLUE, INK, ORANGE
-from isoscope.charts.legends import Curve, curve_encodings
+from isoscope.charts.axes import tooltips
+from isoscope.charts.legends import BLUE, INK, ORANGE, Curve, curve_encodings
 from isoscope.charts.panels import PANEL, arrange_panels, layer_charts
-from isoscope.charts.records import json_records, round_columns, round_digits
-from isoscope.charts.selection import pick_evenly
-from isoscope.charts.tooltips import tooltips
+from isoscope.charts.records import json_records, pick_evenly, round_columns, round_digits
 from isoscope.core.figure import Figure, figure
 from isoscope.core.model_groups import select_first_seed
 from isoscope.studies.training_dynamics.step_charts import select_checkpoints

@@ -1,4 +1,4 @@
-"""Token policies: their order, and the one that a chart shows first."""
+"""The token policies of panels."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import json
 
 import pandas as pd
 
-from isoscope.charts.panels import arrange_panels
-from isoscope.charts.policies import list_policies, title_by_policy
+from isoscope.charts.panels import arrange_panels, list_policies, title_by_policy
 from isoscope.figures import figures
 from tests.figures.made_table import made_table
 

@@ -1,4 +1,4 @@
-"""A metric over relative depth, so that stacks of different length lie over each other."""
+"""Metrics over relative depth, so that stacks of different length lie over each other: the top share and the intrinsic dimension."""
 
 from __future__ import annotations
 
@@ -7,25 +7,55 @@ from typing import Any
 import pandas as pd
 
 from isoscope.charts import lazy_altair as alt
-from isoscope.charts.axes import depth_axis
-from isoscope.charts.colours import BLUE, INK, ORANGE
+from isoscope.charts.axes import depth_axis, tooltips
 from isoscope.charts.different_n import split_by_n
-from isoscope.charts.labels import label_lines
-from isoscope.charts.legends import Curve, curve_encodings
-from isoscope.charts.panels import arrange_panels, layer_charts
-from isoscope.charts.policies import POLICY_IS_CHOSEN
-from isoscope.charts.records import json_records, round_columns
-from isoscope.charts.selection import select_layers
-from isoscope.charts.tooltips import interval_expression, tooltips
-from isoscope.core.model_groups import UNTRAINED, block_layers
+from isoscope.charts.layer_lines import LAYERS, draw_layer_lines
+from isoscope.charts.legends import BLUE, INK, ORANGE, Curve, curve_encodings
+from isoscope.charts.panels import arrange_panels
+from isoscope.charts.records import label_lines, round_columns, select_layers
+from isoscope.core.figure import figure
+from isoscope.core.model_groups import block_layers
+
+SHARES = {"top_share": ("squared: of the eigenvalues", "top share"), "top_share_linear": ("linear: of the singular values", "top share")}
+
+TOPIC = "Shape and dimension"
+ESTIMATES = {
+    "two_nn": ("TwoNN, the whole sample", "intrinsic dimension"),
+    "two_nn_batches": ("TwoNN, mean over batches of 4,096, as published", "intrinsic dimension"),
+}
+
+
+@figure(
+    title="The shape of anisotropy",
+    caption="The share of the strongest direction over relative depth, from the input of the first block (0) to the output of the last "
+    "(1). Encoders are blue, decoders orange, other stacks grey; models of one colour differ by their dash; bands are 95 % intervals; "
+    "hollow diamond: after the final norm. Decoders are reported to be bell-shaped and encoders flat. The summary decides this from an "
+    "interval, because most noise, too, is highest somewhere inside. A few sink tokens are enough to make a bell: choose the tokens.",
+    topic=TOPIC,
+    order=1,
+)
+def shape_of_anisotropy(table: pd.DataFrame, series: pd.DataFrame) -> Any:
+    """Top share over relative depth, squared and linear, one line per model and stack."""
+    return draw_depth_profiles(table, SHARES, null=False)
+
+
+@figure(
+    title="Intrinsic dimension",
+    caption="The dimension in which nearest neighbours lie around a point, over relative depth on a logarithmic axis, with 95 % intervals. "
+    "Encoders are blue, decoders orange; models of one colour differ by their dash; hollow diamond: after the final norm. Thin grey: the "
+    "same estimate for isotropic Gaussian points at the same n and d, which lies far below d, because such estimates are biased low there.",
+    topic=TOPIC,
+    order=2,
+)
+def intrinsic_dimension(table: pd.DataFrame, series: pd.DataFrame) -> Any:
+    """TwoNN over relative depth, one line per model and stack."""
+    return draw_depth_profiles(table, ESTIMATES, null=True)
+
 
 ROLES = {"encoder": BLUE, "decoder": ORANGE}
 """The colours of encoders and decoders; any other stack is grey."""
 DASHES = [(1, 0), (6, 2), (2, 2), (8, 2, 2, 2), (4, 4), (1, 3), (10, 3), (12, 2, 2, 2, 2, 2)]
 """Models of one role differ by their dash."""
-COLUMNS = ["curve", "kind", "layer", "policy", "value", "low", "high", "null", "n", "d", "depth"]
-FAINT_IF_UNTRAINED = f"indexof(datum.curve, '{UNTRAINED}') == 0 ? 0.6 : 1"
-"""The expression for the opacity of a curve."""
 
 
 def draw_depth_profiles(table: pd.DataFrame, metrics: dict[str, tuple[str, str]], *, null: bool) -> Any:
@@ -65,38 +95,32 @@ def role_curves(rows: pd.DataFrame) -> dict[str, Curve]:
 
 
 def _depth_panel(rows: pd.DataFrame, curves: list[Curve], title: Any, y_title: str, *, null: bool) -> Any:
-    """Bands, lines and points of the hidden layers, a diamond for the state after the final norm, and the null as a thin line."""
+    """The curves of one metric, and the null as a thin line."""
     scales = curve_encodings(curves)
-    tone = {"color": scales["color"]}
     rows = round_columns(rows.sort_values(["curve", "layer"], kind="stable"), "value", "low", "high", "null", "depth")
     if null:
         # The null lies so far above the values that only a logarithmic axis shows both. It cannot show an interval that reaches below zero:
         # such an end is drawn at half the smallest number.
         rows["low"] = rows["low"].clip(lower=float(rows[["value", "high"]].min().min()) / 2)
     scale = alt.Scale(type="log", nice=False, padding=6) if null else alt.Scale(zero=True)
-    y = alt.Y("value:Q", title=y_title, scale=scale)
-    band = {"y": alt.Y("low:Q", title=y_title, scale=scale), "y2": alt.Y2("high:Q")}
+    detail = alt.Detail("curve:N")
+    nulls = alt.Chart().transform_filter(LAYERS).mark_line(strokeWidth=1, opacity=0.6, stroke=INK)
+    nulls = nulls.encode(x=depth_axis(), y=alt.Y("null:Q", title=y_title, scale=scale), detail=detail)
     tooltip = tooltips(
         *("curve:N", "kind:N", "layer:Q", "policy:N", "value:Q .4g", "interval:N", "null:Q .4g", "n:Q", "d:Q"),
         curve="model",
         value=y_title,
         null="under isotropy",
     )
-    # scale=None: the column is the opacity itself, not a number to be mapped to one.
-    weight = alt.Opacity("weight:Q", scale=None, legend=None)
-    detail = alt.Detail("curve:N")
-    base = alt.Chart().encode(x=depth_axis())
-    hidden, final = (base.transform_filter(f"datum.kind == '{kind}'") for kind in ("hidden", "final"))
-    layers = []
-    if rows["low"].notna().any():
-        layers.append(hidden.mark_area(opacity=0.18).encode(**band, **tone, detail=detail))
-    if null:
-        line = hidden.mark_line(strokeWidth=1, opacity=0.6, stroke=INK)
-        layers.append(line.encode(y=alt.Y("null:Q", title=y_title, scale=scale), detail=detail))
-    layers += [
-        hidden.mark_line(strokeWidth=1.8).encode(y=y, **scales, opacity=weight),
-        hidden.mark_point(filled=True, size=20).encode(y=y, **tone, opacity=weight, tooltip=tooltip),
-        final.mark_point(shape="diamond", size=75, strokeWidth=1.8).encode(y=y, **tone, opacity=weight, tooltip=tooltip),
-    ]
-    chart = layer_charts(*layers, data={"values": json_records(rows, COLUMNS)}, title=title)
-    return chart.transform_filter(POLICY_IS_CHOSEN).transform_calculate(interval=interval_expression(rows), weight=FAINT_IF_UNTRAINED)
+    return draw_layer_lines(
+        rows,
+        ["curve", "kind", "layer", "policy", "value", "low", "high", "null", "n", "d", "depth"],
+        x=depth_axis(),
+        y=alt.Y("value:Q", title=y_title, scale=scale),
+        tone={"color": scales["color"], "detail": detail},
+        line={"strokeDash": scales["strokeDash"]},
+        tooltip=tooltip,
+        above_band=[nulls] if null else [],
+        faint=True,
+        title=title,
+    )

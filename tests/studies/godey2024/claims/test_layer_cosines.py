@@ -1,4 +1,4 @@
-"""Claims about the layers of every Transformer: thresholds, missing intervals, and which rows stand for a model."""
+"""Claims about the cosine over the layers."""
 
 from __future__ import annotations
 
@@ -58,3 +58,11 @@ def test_a_named_model_that_was_not_measured_leaves_it_undecided() -> None:
     assert "not measured: ByT5" in verdict.sentence
     table, series = tables(t5_models(0.6))
     assert claim.decide(table[table["model"].eq("t5-base")], series).outcome == "fails"
+
+
+def test_the_cosine_of_rectified_features_leaves_convolutions_undecided() -> None:
+    """At 0.32, all networks are above the threshold; less the 1/π that rectified features have by themselves, none is."""
+    rows = [cosine | {"null": 0.318} for name in "abcdef" for cosine in layer_rows(name, "convolution", [0.33, 0.32])]
+    verdict = all_claims["most_convolutions_are_isotropic"].decide(*tables((rows, [])))
+    assert verdict.outcome == "undecided"
+    assert "1/π" in verdict.sentence

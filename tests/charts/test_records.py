@@ -1,11 +1,18 @@
-"""Labels tell lines apart and no more."""
+"""Which rows are drawn, and how lines are labelled."""
 
 from __future__ import annotations
 
 import pandas as pd
 
-from isoscope.charts.labels import label_lines, line_names
+from isoscope.charts.records import label_lines, line_names, peak_layers
 from tests.figures.made_table import SIX, THIRTY, made_table
+
+
+def test_peak_is_the_layer_with_the_greatest_cosine_between_items():
+    table, series = made_table()
+    peaks = peak_layers(label_lines(table, series)[0]).set_index(["line", "policy"])["layer"]
+    own = table[(table["model"] == SIX) & (table["metric"] == "between_cosine") & (table["kind"] == "hidden") & (table["policy"] == "body")]
+    assert peaks[SIX, "body"] == own.loc[own["value"].idxmax(), "layer"] == 6
 
 
 def test_two_stacks_are_two_lines_and_one_stack_needs_no_name():

@@ -1,9 +1,9 @@
-"""Curves over relative depth."""
+"""Metrics over relative depth."""
 
 from __future__ import annotations
 
-from isoscope.charts.depth_profile import ROLES, add_depth, role_curves
 from isoscope.figures import figures
+from isoscope.figures.depth_profiles import ROLES, add_depth, role_curves
 from isoscope.report.charts import find_legend
 from tests.figures.made_shape import made_shape
 
