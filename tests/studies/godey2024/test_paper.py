@@ -1,0 +1,29 @@
+"""Both papers are complete: each figure names figures of the registry, and experiments of its own paper."""
+
+import pytest
+
+from isoscope.claims import papers
+from isoscope.core.errors import IsoscopeError
+from isoscope.core.study import studies
+from isoscope.figures import figures
+from isoscope.metrics import registry
+
+
+@pytest.mark.parametrize("paper", papers, ids=papers.names())
+def test_figures_and_experiments_exist(paper):
+    experiments = {experiment.name for experiment in paper.experiments}
+    for figure in paper.figures:
+        assert set(figure.draws) <= set(figures.names()), figure.number
+        assert set(figure.needs) <= experiments, figure.number
+        assert set(figure.also) <= set(registry.names()), figure.number
+    assert {need for figure in paper.figures for need in figure.needs} == experiments
+    assert set(paper.also) <= set(registry.names())
+    kinds = {experiment.kind for experiment in paper.experiments} - {"models", "suite"}
+    assert all(studies[kind].experiment is not None for kind in kinds)
+
+
+def test_a_figure_is_found_by_its_number():
+    paper = papers["godey2024"]
+    assert paper.figure("Figure 12A").draws == ("training_paths",)
+    with pytest.raises(IsoscopeError, match="has no figure '24'"):
+        paper.figure("24")
