@@ -7,7 +7,7 @@ import math
 import pandas as pd
 
 from isoscope.charts.panels import list_policies
-from isoscope.claims.evidence import describe_different_n
+from isoscope.claims.evidence import BELL_HEIGHT, FLAT_RANGE, describe_different_n
 from isoscope.core.model_groups import UNTRAINED
 from isoscope.core.wording import format_count, format_number, format_p_value
 from isoscope.estimation.permutation import MODELS, exact_permutation
