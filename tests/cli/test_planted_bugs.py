@@ -57,7 +57,7 @@ ON_THE_PAGE = [
         "report.summary:summarise",
         "report.overview:overview",
         "report.diagnosis:_high_cosine",
-        "studies.godey2024.claims.centring:centring_leaves_no_cosine.decide",
+        "studies.godey2024.claims.layer_cosines:centring_leaves_no_cosine.decide",
     ],
     ["charts.panels:layer_charts", "report.diagnosis:_collapse", "claims.evidence:model_rows"],
 ]
