@@ -7,7 +7,7 @@ import pytest
 import isoscope.metrics
 from isoscope.claims import claims
 from isoscope.core.errors import IsoscopeError
-from isoscope.estimation.declaration import Question
+from isoscope.estimation.metric import Question
 from isoscope.figures import figures
 from isoscope.metrics import curves, metrics, profiles, registry
 from isoscope.models.loading.family import families

@@ -18,10 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isoscope.estimation.attention_cloud import AttentionCloud
 from isoscope.estimation.cloud import Cloud
-from isoscope.estimation.declaration import AnyCloud
-from isoscope.estimation.metric import Metric
+from isoscope.estimation.metric import AnyCloud, Metric
+from isoscope.estimation.site_clouds import AttentionCloud
 from isoscope.metrics import metrics
 from isoscope.statistics.jackknife_groups import GROUPS
 from isoscope.statistics.kernel import block_sums

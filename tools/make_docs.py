@@ -120,7 +120,7 @@ def entries(*, documented: bool = False) -> list[Any]:
 
     They are in the order of the index: by question, those that are always computed first, then by file and line.
     """
-    from isoscope.estimation.declaration import Question
+    from isoscope.estimation.metric import Question
     from isoscope.metrics import registry
 
     questions = list(Question)

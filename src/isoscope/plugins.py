@@ -36,11 +36,10 @@ if TYPE_CHECKING:
     from isoscope.core.number import POPULATION, THIS_N, Number
     from isoscope.core.source import Clip, Item, Source, SourceKind
     from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS
-    from isoscope.estimation.attention_cloud import ATTENTION_PARTS, AttentionCloud
     from isoscope.estimation.cloud import PARTS, Cloud
-    from isoscope.estimation.declaration import Question
-    from isoscope.estimation.metric import Curve, Metric, Series, metric, series
+    from isoscope.estimation.metric import Curve, Metric, Question, Series, metric, series
     from isoscope.estimation.profile import Profile, profile
+    from isoscope.estimation.site_clouds import ATTENTION_PARTS, AttentionCloud
     from isoscope.figures import figures
     from isoscope.models.loading.chunk import Chunk, ModelInput, Positions, Reader
     from isoscope.models.loading.family import RANDOM, Family, Stack, families, model_types
@@ -119,10 +118,9 @@ _NAMES = {
     "isoscope.models.loading.readers.tokenizer": ("load_tokenizer",),
     "isoscope.claims": ("claims",),
     "isoscope.sources": ("sources",),
-    "isoscope.estimation.attention_cloud": ("ATTENTION_PARTS", "AttentionCloud"),
+    "isoscope.estimation.site_clouds": ("ATTENTION_PARTS", "AttentionCloud"),
     "isoscope.estimation.cloud": ("PARTS", "Cloud"),
-    "isoscope.estimation.declaration": ("Question",),
-    "isoscope.estimation.metric": ("Curve", "Metric", "Series", "metric", "series"),
+    "isoscope.estimation.metric": ("Curve", "Metric", "Question", "Series", "metric", "series"),
     "isoscope.estimation.profile": ("Profile", "profile"),
 }
 """Where each name is defined."""

@@ -30,7 +30,7 @@ def searches(monkeypatch):
 
 def test_one_search_serves_all_that_ask_for_no_more(searches):
     cloud = cloud_of(made())
-    every = neighbours(cloud.drawn.points, REACH)
+    every = neighbours(cloud.require_sample().points, REACH)
     assert cloud.neighbours().distances.shape == (300, REACH)
     for k in (2, 5, REACH):
         np.testing.assert_array_equal(cloud.neighbours(k).indices, every.indices[:, :k])
@@ -63,9 +63,9 @@ def test_what_is_shared_is_computed_once_for_each_cloud():
         return cloud.n
 
     one, other = cloud_of(made(30)), cloud_of(made(40))
-    assert [one.shared(size), one.shared(size), other.shared(size), one.shared(size)] == [30, 30, 40, 30]
+    assert [one.cached(size), one.cached(size), other.cached(size), one.cached(size)] == [30, 30, 40, 30]
     assert [cloud is one for cloud in calls] == [True, False]
-    assert one.shared(lambda cloud: cloud.d) == 8
+    assert one.cached(lambda cloud: cloud.d) == 8
 
 
 def test_a_profile_computes_no_null(monkeypatch):

@@ -1,4 +1,4 @@
-"""Drift against cosine over layers: the published test is what scipy gives, ours keeps its level, pooled intervals cover."""
+"""Drift and cosine over layers: which cosine compares, p by permutation, pooled models, verdicts."""
 
 import itertools
 import math
@@ -8,8 +8,36 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from isoscope.core.number import POPULATION, THIS_N
 from isoscope.core.table import TABLE_COLUMNS, make_table
-from isoscope.estimation.drift_test import COLUMNS, DRAWS, association, associations, fisher, pool, rearranged
+from isoscope.estimation.drift_test import COLUMNS, DRAWS, association, associations, comparable_over_layers, fisher, list_orders, pool
+
+STEPS = np.random.default_rng(0).normal(size=20).cumsum() * 0.01 + 0.5
+CURVES = {"mean_cosine": -STEPS, "between_cosine": STEPS, "drift_ratio": STEPS}
+
+
+def made(n, metrics=tuple(CURVES)):
+    """A model whose drift goes with its cosine between documents and against that over all pairs."""
+    where = {"model": "net", "revision": "r", "modality": "images", "family": "convolution", "stack": "backbone", "kind": "hidden"}
+    rows = [
+        where
+        | {"layer": layer, "policy": "all", "metric": metric, "value": CURVES[metric][layer], "n": n[layer], "d": 8}
+        | {"interval_about": THIS_N if metric == "mean_cosine" else POPULATION}
+        for metric in metrics
+        for layer in range(20)
+    ]
+    return make_table(rows, TABLE_COLUMNS)
+
+
+@pytest.mark.parametrize(("n", "rho"), [([1000] * 20, -1.0), ([1000] * 10 + [250] * 10, 1.0), ([1000] * 19 + [995], -1.0)])
+def test_which_cosine_it_is(n, rho):
+    assert associations(made(n)).loc[0, "difference"] == pytest.approx(rho)
+
+
+def test_a_model_without_the_other_is_named():
+    rows, left = comparable_over_layers(made([1000] * 10 + [250] * 10, ("mean_cosine", "drift_ratio")))
+    assert set(rows["metric"]) == {"mean_cosine", "drift_ratio"}
+    assert left == {"net": "n differs between layers (250 to 1,000) and mean_cosine depends on n; measure between_cosine too"}
 
 
 @pytest.fixture
@@ -71,9 +99,9 @@ def test_no_difference_is_taken_across_a_seam(rng):
 
 
 def test_permutations_stay_within_a_stack():
-    exact, whole = rearranged((3, 2), 0)
+    exact, whole = list_orders((3, 2), 0)
     assert (len(exact), whole) == (12, True)
-    drawn, whole = rearranged((12, 4), 0)
+    drawn, whole = list_orders((12, 4), 0)
     assert (drawn.shape, whole) == ((DRAWS, 16), False)
     for orders, sizes in ((exact, (3, 2)), (drawn, (12, 4))):
         assert (np.sort(orders[:, : sizes[0]], axis=1) == np.arange(sizes[0])).all()

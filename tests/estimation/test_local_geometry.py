@@ -7,7 +7,7 @@ from scipy.stats import kstest
 from isoscope.core.errors import IsoscopeError
 from isoscope.estimation import local_geometry as local
 from isoscope.estimation.clusters import cluster, cluster_shapes, kmeans
-from isoscope.estimation.controls import documents_gaussians, gaussians, intraclass, shuffled
+from isoscope.estimation.controls import gaussians, gaussians_by_document, intraclass, shuffle_dimensions
 from isoscope.estimation.local_geometry import (
     MEASURES,
     DistinctPoints,
@@ -123,11 +123,11 @@ def test_a_control_of_documents_has_the_covariance_and_what_documents_share(docu
     owner = np.repeat(np.arange(documents), 5)
     x = (0.9 * rng(18).standard_normal((documents, d))[owner] + 0.4 * rng(19).standard_normal((len(owner), d))) * np.arange(1, d + 1)
     x = (x - x.mean(0)).astype(np.float32)
-    for control in documents_gaussians(x, owner, 2):
+    for control in gaussians_by_document(x, owner, 2):
         np.testing.assert_allclose(np.cov(control.T.astype(np.float64)), np.cov(x.T.astype(np.float64)), atol=1e-4 * np.abs(x).max() ** 2)
         assert intraclass(control, owner) == pytest.approx(intraclass(x, owner), abs=1e-4)
     alone = np.arange(len(x))
-    np.testing.assert_array_equal(next(documents_gaussians(x, alone)), next(gaussians(x)))
+    np.testing.assert_array_equal(next(gaussians_by_document(x, alone)), next(gaussians(x)))
 
 
 def test_intraclass_is_the_part_that_documents_share():
@@ -160,7 +160,7 @@ def test_a_control_is_normal_whatever_the_cloud_is():
 
 def test_shuffling_keeps_every_dimension_and_ends_what_ties_them():
     x = rng(12).standard_normal((500, 1)) @ np.ones((1, 4))
-    out = shuffled(x)
+    out = shuffle_dimensions(x)
     np.testing.assert_array_equal(np.sort(out, axis=0), np.sort(x, axis=0))
     assert np.abs(np.corrcoef(out.T) - np.eye(4)).max() < 0.2
 
@@ -175,7 +175,7 @@ GAUSSIANS = {
 @pytest.mark.parametrize("make", GAUSSIANS.values(), ids=GAUSSIANS)
 def test_the_interval_of_a_gaussian_holds_zero(make, monkeypatch):
     monkeypatch.setattr(local, "CENTRES", 48)
-    found = [local._local(sampled(make(rng(100 + seed)))) for seed in range(8)]
+    found = [local._compare_neighbourhoods(sampled(make(rng(100 + seed)))) for seed in range(8)]
     numbers = [one.excess(measure) for one in found for measure in MEASURES]
     assert np.mean([number.low <= 0 <= number.high for number in numbers]) >= 0.9
 
@@ -222,9 +222,9 @@ def test_a_dominated_gaussian_is_locally_isotropic_and_that_says_nothing():
 
 def test_documents_widen_the_interval():
     x = rng(13).standard_normal((300, 8))
-    alone = local._local(sampled(x))
+    alone = local._compare_neighbourhoods(sampled(x))
     document = np.argsort(np.argsort(x[:, 0])) // 20
-    together = local._local(sampled(x, document))
+    together = local._compare_neighbourhoods(sampled(x, document))
     assert (together.error > alone.error).all()
     assert together.effective == pytest.approx(15)
     assert alone.effective == pytest.approx(300)
@@ -240,7 +240,7 @@ def test_what_has_no_neighbourhoods_says_why():
         (sampled(np.where(np.arange(1200).reshape(300, 4) == 5, np.nan, x)), "1 of 300 points hold NaN"),
     ):
         with pytest.raises(IsoscopeError, match=sentence):
-            local._local(sample)
+            local._compare_neighbourhoods(sample)
 
 
 def test_kmeans_finds_balls_and_the_rule_their_number():

@@ -6,10 +6,9 @@ import pytest
 import torch
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.estimation.matrix_cloud import cloud_of
+from isoscope.estimation.matrix_cloud import RUN, cloud_of
 from isoscope.metrics import mean_cosine, metrics, top_share
 from isoscope.statistics.jackknife_groups import GROUPS
-from isoscope.statistics.matrix_statistics import RUN
 
 X = np.random.default_rng(0).standard_normal((40, 6))
 

@@ -10,9 +10,8 @@ from isoscope.estimation.profile import bell_height, pairwise_differences, share
 from isoscope.metrics import bell, bell_linear, share_range, share_range_linear, top_share, top_share_linear
 from isoscope.statistics.jackknife_groups import GROUPS
 from isoscope.statistics.kernel import block_sums
-from isoscope.statistics.moments import Moments
 from isoscope.statistics.sample import Sample, item_hash, point_hashes
-from isoscope.statistics.site_statistics import SiteStatistics
+from isoscope.statistics.site_statistics import Moments, SiteStatistics
 
 D = 6
 UNITS = np.array([item_hash(str(i)) for i in range(400)], dtype=np.uint64)
@@ -77,9 +76,9 @@ def test_every_layer_has_the_same_draws():
     for profile in (bell, share_range):
         found = profile(same)
         assert (abs(found), found.high - found.low) == (pytest.approx(0, abs=1e-9), pytest.approx(0, abs=1e-6))
-    one, two = (site(x * scale).resampled() for scale in (1.0, 3.0))
+    one, two = (site(x * scale).bootstrap_spectra() for scale in (1.0, 3.0))
     np.testing.assert_allclose(two[1], 9 * one[1], rtol=1e-5)
-    other = site(documents(np.random.default_rng(2), 40)).resampled()
+    other = site(documents(np.random.default_rng(2), 40)).bootstrap_spectra()
     assert not np.allclose(other[1], one[1], rtol=0.1)
 
 
@@ -91,7 +90,7 @@ def test_draws_do_not_depend_on_the_order_of_documents():
         made.moments[0].add(block_sums(x[order]), x[order].reshape(-1, D))
         owner, index = np.repeat(UNITS[:30][order], 12), np.tile(np.arange(12), 30)
         made.sample.update(x[order].reshape(-1, D), point_hashes(0, owner, index), owner, index, np.zeros(360, dtype=np.int16))
-        statistics.append(Cloud.of(made, "body").resampled())
+        statistics.append(Cloud.of(made, "body").bootstrap_spectra())
     np.testing.assert_allclose(statistics[0][1], statistics[1][1], rtol=1e-5)
 
 
@@ -104,7 +103,7 @@ def test_a_document_that_one_layer_lacks_is_left_out_of_all_draws():
     whole = bell({layer: site(points) for layer, points in shaped(x, BELL).items()})
     assert not whole.note
     assert found.low == pytest.approx(whole.low, abs=0.03)
-    assert len(shared_documents(cloud.drawn.unit for cloud in stack.values())) == 49
+    assert len(shared_documents(cloud.require_sample().unit for cloud in stack.values())) == 49
 
 
 def test_layers_with_different_documents_have_no_interval():

@@ -7,7 +7,7 @@ import pytest
 
 from isoscope.estimation import resampled_neighbours as module
 from isoscope.estimation.neighbours import neighbours
-from isoscope.estimation.resampled_neighbours import DRAWS, MOST, among, isotropic_clouds, jackknife_error, matched, mean_length
+from isoscope.estimation.resampled_neighbours import DRAWS, MOST, among, isotropic_clouds, jackknife_error, mean_length, round_sample_size
 from isoscope.statistics.sample import mix
 
 
@@ -89,6 +89,6 @@ def test_mean_length_is_that_of_centred_points():
 
 
 def test_samples_that_differ_by_a_few_duplicates_share_their_null():
-    assert {matched(n) for n in range(4064, 4160)} == {4096}
-    assert [matched(n) for n in (10, 63, 240)] == [10, 63, 240]
-    assert all(abs(matched(n) / n - 1) < 0.016 for n in range(10, 70_000, 97))
+    assert {round_sample_size(n) for n in range(4064, 4160)} == {4096}
+    assert [round_sample_size(n) for n in (10, 63, 240)] == [10, 63, 240]
+    assert all(abs(round_sample_size(n) / n - 1) < 0.016 for n in range(10, 70_000, 97))

@@ -9,8 +9,8 @@ import torch
 import isoscope.metrics as m
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
-from isoscope.estimation.attention_cloud import AttentionCloud
 from isoscope.estimation.matrix_cloud import cloud_of
+from isoscope.estimation.site_clouds import AttentionCloud
 from isoscope.models.tapping.attention_call import AttentionCall
 from isoscope.models.tapping.attention_rows import attention_rows, count_scores
 from isoscope.models.tapping.layout import Layout

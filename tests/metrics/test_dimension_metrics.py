@@ -235,8 +235,8 @@ def test_sizes_show_whether_it_has_settled():
 
 def test_each_size_is_the_mean_over_disjoint_parts():
     cloud = cloud_of(np.concatenate([manifold(330), manifold(330)[:10]]), ("sample",))
-    points = distinct(cloud.drawn.points)
-    order = {row.tobytes(): i for i, row in reversed(list(enumerate(cloud.drawn.points.astype(np.float64))))}
+    points = distinct(cloud.require_sample().points)
+    order = {row.tobytes(): i for i, row in reversed(list(enumerate(cloud.require_sample().points.astype(np.float64))))}
     points = points[np.argsort([order[row.tobytes()] for row in points])]
     size, d, sd = two_nn_sizes(cloud)
     assert size.tolist() == [20, 41, 82, 165, 330]

@@ -190,7 +190,7 @@ def test_work_is_shared_between_metrics_of_a_cloud(monkeypatch):
 
     cloud = cloud_of(made())
     first = local_share(cloud)
-    monkeypatch.setattr(local, "_local", None)
+    monkeypatch.setattr(local, "_compare_neighbourhoods", None)
     assert local_isoscore(cloud).n == first.n
 
 

@@ -14,7 +14,7 @@ from isoscope.models.model_errors import CANNOT_RUN, is_raised_by_us, model_erro
 from isoscope.models.naming.model_name import ModelReference
 from isoscope.models.tapping.attention_tap import AttentionTap
 from isoscope.models.tapping.channels import ChannelTrace
-from isoscope.statistics.moments import Moments
+from isoscope.statistics.site_statistics import Moments
 
 
 class Net(nn.Module):

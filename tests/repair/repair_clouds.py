@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from isoscope.core.site import Site
-from isoscope.statistics.moments import Moments
-from isoscope.statistics.site_statistics import SiteStatistics
+from isoscope.statistics.site_statistics import Moments, SiteStatistics
 
 
 def anisotropic(n: int = 400, d: int = 12, offset: float = 5.0, seed: int = 0) -> np.ndarray:

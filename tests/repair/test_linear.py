@@ -10,7 +10,7 @@ from sklearn.decomposition import PCA
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
 from isoscope.metrics import mean_cosine
 from isoscope.repair import AllButTheTop, Centre, Precision, RepairError, Standardise, Whiten
-from isoscope.statistics.moments import Moments
+from isoscope.statistics.site_statistics import Moments
 from tests.repair.repair_clouds import anisotropic, moments_of
 
 ALL = [Centre(), Standardise(), AllButTheTop(k=2), Whiten("pca"), Whiten("zca")]

@@ -6,7 +6,7 @@ import pytest
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.estimation.cloud import Cloud
-from isoscope.estimation.paired_difference import difference, unpaired
+from isoscope.estimation.paired_difference import difference, unpaired_difference
 from isoscope.metrics import registry
 from isoscope.runs.comparison import compare
 from isoscope.statistics.jackknife_groups import GROUPS
@@ -151,7 +151,7 @@ def test_metrics_whose_interval_is_made_otherwise_are_unpaired(pair):
     assert set(found.rows["how"]) == {"unpaired"}
     a, b = (pair[i].table("centred_cosine", "all").set_index("layer").loc[2] for i in (0, 1))
     row = of(found, "centred_cosine", 2)
-    expected = unpaired(b["value"] - a["value"], (a["low"], a["value"], a["high"]), (b["low"], b["value"], b["high"]))
+    expected = unpaired_difference(b["value"] - a["value"], (a["low"], a["value"], a["high"]), (b["low"], b["value"], b["high"]))
     assert (row["low"], row["high"]) == (expected.low, expected.high)
 
 

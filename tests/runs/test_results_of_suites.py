@@ -5,7 +5,7 @@ import pytest
 
 import isoscope
 from isoscope.core.errors import IsoscopeError
-from isoscope.estimation.clouds import Clouds
+from isoscope.estimation.site_clouds import Clouds
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from isoscope.estimation.attention_cloud import AttentionCloud
+from isoscope.estimation.site_clouds import AttentionCloud
 from isoscope.statistics.attention_statistics import EDGES, ROW_SUMS, SEQUENCE_SUMS, AttentionStatistics, score_counts
 
 NAMES = ["special", "first", "body"]
@@ -118,14 +118,14 @@ def test_what_is_not_finite_is_counted_and_nothing_added(name, value):
     statistics = AttentionStatistics(H, 8, NAMES, median=True)
     assert statistics.update(rows, codes, group) == 2
     assert statistics.sums.sum() == 0
-    assert statistics.filled == []
+    assert statistics.slices_in_use == []
     assert AttentionCloud.of(statistics, "all") is None
 
 
 def test_clouds_join_slices_and_heads():
     held = filled(0, 1)
     index = ROW_SUMS.index("entropy")
-    assert held.filled == NAMES
+    assert held.slices_in_use == NAMES
     body, every = AttentionCloud.of(held, "body", 1), AttentionCloud.of(held, "all", 1)
     assert body.total("entropy") == pytest.approx(held.sums[1, 2, :, index].sum())
     assert every.total("entropy") == pytest.approx(held.sums[1, :, :, index].sum())

@@ -10,9 +10,8 @@ from isoscope.estimation.cloud import Cloud
 from isoscope.metrics import between_cosine, between_cosine_left_out, drift_norm, drift_ratio, mean_cosine, within_cosine
 from isoscope.statistics.jackknife_groups import GROUPS, Groups
 from isoscope.statistics.kernel import block_sums
-from isoscope.statistics.moments import Moments
 from isoscope.statistics.sample import item_hash
-from isoscope.statistics.site_statistics import SiteStatistics
+from isoscope.statistics.site_statistics import Moments, SiteStatistics
 
 D, SLICES = 5, 3
 

@@ -24,7 +24,7 @@ def close(m, x, rel=1e-9):
     np.testing.assert_allclose(m.covariance, expected, atol=rel * np.abs(expected).max())
     np.testing.assert_allclose(m.mean, x.mean(0), rtol=rel, atol=rel * np.abs(x).max())
     uncentred = x.T @ x / len(x)
-    np.testing.assert_allclose(m.uncentred, uncentred, atol=rel * np.abs(uncentred).max())
+    np.testing.assert_allclose(m.raw_moment, uncentred, atol=rel * np.abs(uncentred).max())
 
 
 def cut(x, cuts):

@@ -34,7 +34,7 @@ def mutate(cloud):
 
 
 def by_order(cloud):
-    return Number(abs(np.sin(float(cloud.drawn.points[0, 0]))), n=cloud.n, d=cloud.d)
+    return Number(abs(np.sin(float(cloud.require_sample().points[0, 0]))), n=cloud.n, d=cloud.d)
 
 
 rng = np.random.default_rng(0)

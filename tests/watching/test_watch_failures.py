@@ -11,7 +11,7 @@ import isoscope
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
 from isoscope.models.tapping.tap import Tap
 from isoscope.runs.run import Run
-from isoscope.statistics.moments import Moments
+from isoscope.statistics.site_statistics import Moments
 from isoscope.watching import watch as watch_module
 from isoscope.watching.collapse import Alarm
 from isoscope.watching.diary import FAILURES, Diary

@@ -16,9 +16,8 @@ from isoscope.claims.claim import Verdict
 from isoscope.core.model_groups import UNTRAINED, add_groups, list_suites, select_one_checkpoint
 from isoscope.core.number import THIS_N, same_n
 from isoscope.core.table import SERIES_COLUMNS, make_table
-from isoscope.estimation.inference import Estimate, greatest_of, least_of
+from isoscope.estimation.inference import Estimate, band_factor, greatest_of, least_of
 from isoscope.estimation.isotropic_quantiles import one_pair
-from isoscope.estimation.simultaneous import band_factor
 from isoscope.statistics.jackknife_groups import effective_groups
 
 TRANSFORMERS = ("token", "character", "speech", "vision")

@@ -21,8 +21,7 @@ from isoscope.claims.deciding import (
 )
 from isoscope.claims.evidence import format_estimate, format_number, is_named, join_names, require_equal_n
 from isoscope.core.numerics import LEVEL
-from isoscope.estimation.inference import Estimate, welch
-from isoscope.estimation.permutation import MODELS, exact_permutation
+from isoscope.estimation.inference import FEWEST_PER_GROUP, Estimate, exact_permutation, welch
 
 Quantifier = Callable[[Sequence[Outcome]], ModelShare]
 QUOTED = 3
@@ -118,7 +117,7 @@ def compare_groups(
         for model, value in group.items()
     )
     counts = f"in the mean of {names[0]} ({len(first)}) than in the mean of {names[1]} ({len(second)})"
-    test = f"it takes at least {MODELS} of each" if math.isnan(p) else f"exact permutation over models: p = {p:.2g}"
+    test = f"it takes at least {FEWEST_PER_GROUP} of each" if math.isnan(p) else f"exact permutation over models: p = {p:.2g}"
     verdict = make_verdict(outcome, [f"{measure} is higher by {format_estimate(effect)} {counts}", test], findings, effect, 0.0)
     return require_equal_n(verdict, pd.concat([*first.values(), *second.values()]))
 

@@ -10,7 +10,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.core.numerics import Floats
 from isoscope.estimation.cloud import Cloud
-from isoscope.estimation.local_geometry import Comparison, DistinctPoints, Measured, attempted, compare, shape, undefined
+from isoscope.estimation.local_geometry import Comparison, DistinctPoints, Measured, compare, compare_sample, comparison_number, shape
 from isoscope.statistics.sample import Sample
 
 COUNTS = (2, 4, 8, 16, 32)
@@ -18,11 +18,11 @@ COUNTS = (2, 4, 8, 16, 32)
 SMALLEST = 8
 """Points that a cluster has on average, at least."""
 STARTS = 3
-"""Beginnings of k-means, of which the one that ends best is kept."""
+"""Starting points of k-means; the best result is kept."""
 STEPS = 50
 """Steps of k-means, at most."""
 SETTLED = 0.001
-"""k-means ends where no more than this part of the points changes its cluster."""
+"""k-means ends when no more than this part of the points changes its cluster."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Clusters:
 
 
 def kmeans(points: np.ndarray, k: int, seed: int = 0) -> Clusters:
-    """The best of three runs of k-means from k-means++ beginnings, which do not depend on the order of points.
+    """Return the best of three runs of k-means from k-means++ starts, which do not depend on the order of points.
 
     Points that lie far from the origin must be centred first.
 
@@ -52,13 +52,13 @@ def kmeans(points: np.ndarray, k: int, seed: int = 0) -> Clusters:
     lengths = np.einsum("ij,ij->i", points, points, dtype=np.float64)
     order = np.argsort(lengths, kind="stable")
     ordered, rng = points[order], np.random.default_rng(seed)
-    begun = (_begin(ordered, lengths[order], k, rng) for _ in range(STARTS))
-    best = min((_lloyd(points, lengths, centres) for centres in begun), key=lambda found: found.inertia)
+    starts = (_draw_centres(ordered, lengths[order], k, rng) for _ in range(STARTS))
+    best = min((_lloyd(points, lengths, centres) for centres in starts), key=lambda clusters: clusters.inertia)
     return best if unit == 1.0 else replace(best, centres=best.centres * unit, inertia=best.inertia * unit**2)
 
 
 def _unit(points: np.ndarray) -> float:
-    """The length to count as 1: a power of two, other than 1 where squares in float32 would overflow or vanish."""
+    """Return the length to count as 1: a power of two, other than 1 if squares in float32 would overflow or vanish."""
     largest = float(abs(points).max(initial=0.0))
     return 1.0 if largest == 0.0 or 2.0**-40 < largest < 2.0**40 else 2.0 ** int(np.frexp(largest)[1])
 
@@ -69,7 +69,7 @@ def squared_distances(points: np.ndarray, lengths: Floats, centres: Floats) -> F
     return np.asarray(np.maximum(lengths[:, None] - 2.0 * products + (centres**2).sum(1), 0.0))
 
 
-def _begin(points: np.ndarray, lengths: Floats, k: int, rng: np.random.Generator) -> Floats:
+def _draw_centres(points: np.ndarray, lengths: Floats, k: int, rng: np.random.Generator) -> Floats:
     """k of the points, each drawn by its squared distance to those that were drawn before (Arthur and Vassilvitskii 2007)."""
     chosen = [int(rng.integers(len(points)))]
     near = np.full(len(points), np.inf)
@@ -92,9 +92,9 @@ def _lloyd(points: np.ndarray, lengths: Floats, centres: Floats) -> Clusters:
         counts = np.bincount(label, minlength=len(centres))
         for empty in np.flatnonzero(counts == 0):
             movable = np.where(counts[label] > 1, distances[np.arange(len(label)), label], -1.0)
-            taken = int(movable.argmax())
-            counts[label[taken]] -= 1
-            label[taken], counts[empty] = empty, 1
+            farthest = int(movable.argmax())
+            counts[label[farthest]] -= 1
+            label[farthest], counts[empty] = empty, 1
         if (label != before).sum() <= SETTLED * len(label):
             break
         members = (np.arange(len(centres))[:, None] == label).astype(points.dtype)
@@ -111,7 +111,7 @@ def cluster(points: np.ndarray, seed: int = 0) -> Clusters:
     counts = [k for k in COUNTS if k * SMALLEST <= len(points)]
     if not counts:
         raise IsoscopeError(f"clusters need at least {COUNTS[0] * SMALLEST} distinct points; there are {len(points)}")
-    return max((kmeans(points, k, seed) for k in counts), key=lambda found: found.silhouette)
+    return max((kmeans(points, k, seed) for k in counts), key=lambda clusters: clusters.silhouette)
 
 
 def cluster_shapes(points: np.ndarray, label: np.ndarray) -> Measured:
@@ -124,9 +124,9 @@ def cluster_shapes(points: np.ndarray, label: np.ndarray) -> Measured:
         rows = np.flatnonzero(label == own)
         if len(rows) < 2:
             continue
-        found = shape(points[rows])
-        value, counted = value + len(rows) * found.values, counted + len(rows)
-        influence[rows] = found.values + found.influence
+        spread = shape(points[rows])
+        value, counted = value + len(rows) * spread.values, counted + len(rows)
+        influence[rows] = spread.values + spread.influence
     value = value / counted if counted else np.full(2, np.nan)
     shaped = np.bincount(label)[label] > 1
     influence[shaped] -= value
@@ -134,26 +134,22 @@ def cluster_shapes(points: np.ndarray, label: np.ndarray) -> Measured:
 
 
 def cluster_comparison(cloud: Cloud) -> Comparison | str:
-    """The clusters of a cloud's sample against those of their controls, computed once; or why there are none."""
-    return cloud.shared(_compared)
+    """Return the clusters of a cloud's sample against those of their controls, or why there are none."""
+    return compare_sample(cloud, _compare_clusters)
 
 
-def _compared(cloud: Cloud) -> Comparison | str:
-    return attempted(_clustered, cloud)
-
-
-def _clustered(sample: Sample) -> Comparison:
+def _compare_clusters(sample: Sample) -> Comparison:
     distinct = DistinctPoints.of(sample)
-    found = cluster(distinct.points)
-    k = len(found.centres)
+    clusters = cluster(distinct.points)
+    k = len(clusters.centres)
 
     def within(points: np.ndarray) -> Measured:
-        return cluster_shapes(points, (found if points is distinct.points else kmeans(points, k)).label)
+        # A control has no clusters of its own: it is divided into as many, so that both are cut equally fine.
+        return cluster_shapes(points, (clusters if points is distinct.points else kmeans(points, k)).label)
 
-    return compare(distinct, sample.d, within, f"{k} clusters, silhouette {found.silhouette:.2f}")
+    return compare(distinct, sample.d, within, f"{k} clusters, silhouette {clusters.silhouette:.2f}")
 
 
 def cluster_number(cloud: Cloud, measure: str) -> Number:
-    """The mean `share` or `isoscore` of clusters, with the Gaussian control as its null."""
-    found = cluster_comparison(cloud)
-    return undefined(cloud, found) if isinstance(found, str) else found.number(measure)
+    """Return the mean `share` or `isoscore` of clusters, with the Gaussian control as its null."""
+    return comparison_number(cloud, cloud.cached(cluster_comparison), measure)

@@ -13,7 +13,7 @@ CONTROLS = 6
 
 
 def gaussians(points: np.ndarray, count: int = CONTROLS, seed: int = 0) -> Iterator[np.ndarray]:
-    """Gaussian clouds (n, d) float32 with exactly the covariance of centred points, and the mean zero.
+    """Yield Gaussian clouds (n, d) float32 with exactly the covariance of centred points, and the mean zero.
 
     Each is UB with BᵀB = XᵀX and U uniform among the n-row matrices whose columns are orthonormal and add up to zero. Were the points
     Gaussian, that would be their own distribution given their mean and covariance: control and cloud would differ by chance alone,
@@ -21,21 +21,21 @@ def gaussians(points: np.ndarray, count: int = CONTROLS, seed: int = 0) -> Itera
     """
     from scipy.linalg import cholesky, solve_triangular
 
-    basis = spanned(points)
+    basis = covariance_root(points)
     rng = np.random.default_rng(seed)
     for _ in range(count):
         normal = rng.standard_normal((len(points), len(basis)), dtype=np.float32)
         normal -= normal.mean(0)
         wide = normal.astype(np.float64)
-        # With ZᵀZ = RᵀR the columns of ZR⁻¹ are orthonormal.
+        # With ZᵀZ = RᵀR the columns of ZR⁻¹ are orthonormal. R⁻¹B is small; the product with the points is the cost, hence float32.
         yield normal @ solve_triangular(cholesky(wide.T @ wide), basis).astype(np.float32)
 
 
-def documents_gaussians(points: np.ndarray, owner: np.ndarray, count: int = CONTROLS, seed: int = 0) -> Iterator[np.ndarray]:
-    """As `gaussians`, and with exactly the covariance of the documents' means and that of the points about them.
+def gaussians_by_document(points: np.ndarray, owner: np.ndarray, count: int = CONTROLS, seed: int = 0) -> Iterator[np.ndarray]:
+    """Yield clouds as `gaussians` does, with exactly the covariance of the documents' means and that of the points about them.
 
-    Points of one other document may enter a neighbourhood together. In a control of independent points they do not, so that of a Gaussian
-    cloud of few long documents neighbourhoods would seem less isotropic than its control's.
+    Points of one other document may enter a neighbourhood together. In a control of independent points they do not, so the neighbourhoods
+    of a Gaussian cloud of few long documents would seem less isotropic than its control's.
     """
     sizes = np.bincount(owner).astype(np.float64)[:, None]
     n, documents = len(owner), len(sizes)
@@ -44,15 +44,15 @@ def documents_gaussians(points: np.ndarray, owner: np.ndarray, count: int = CONT
         return
     means = _document_sums(points, owner) / sizes
     between, within = _factor(np.sqrt(sizes) * means, documents - 1), _factor(points - means[owner], n - documents)
-    alike = intraclass(points, owner)
-    spread = np.sqrt(sizes * alike + (1 - alike))  # √n_i times the sd of a mean of n_i points
+    correlation = intraclass(points, owner)
+    spread = np.sqrt(sizes * correlation + (1 - correlation))  # √n_i times the sd of a mean of n_i points
     rng = np.random.default_rng(seed)
     for _ in range(count):
-        one = spread * rng.standard_normal((documents, len(between)))
-        one -= np.sqrt(sizes) * (np.sqrt(sizes) * one).sum(0) / n
-        other = rng.standard_normal((n, len(within)))
-        other -= (_document_sums(other, owner) / sizes)[owner]
-        yield ((_coloured(one, between) / np.sqrt(sizes))[owner] + _coloured(other, within)).astype(np.float32)
+        means_part = spread * rng.standard_normal((documents, len(between)))
+        means_part -= np.sqrt(sizes) * (np.sqrt(sizes) * means_part).sum(0) / n
+        points_part = rng.standard_normal((n, len(within)))
+        points_part -= (_document_sums(points_part, owner) / sizes)[owner]
+        yield ((_with_covariance(means_part, between) / np.sqrt(sizes))[owner] + _with_covariance(points_part, within)).astype(np.float32)
 
 
 def _document_sums(points: np.ndarray, owner: np.ndarray) -> Floats:
@@ -62,15 +62,15 @@ def _document_sums(points: np.ndarray, owner: np.ndarray) -> Floats:
 
 
 def _factor(rows: Floats, rank: int) -> Floats:
-    """B of no more than `rank` rows with BᵀB = XᵀX, for rows X of that rank."""
+    """Return B of at most `rank` rows with BᵀB = XᵀX, for rows X of that rank."""
     if rows.shape[1] <= len(rows):
         values, vectors = np.linalg.eigh(rows.T @ rows)
         return np.asarray((np.sqrt(values.clip(0))[:, None] * vectors.T)[::-1][:rank])
     return np.asarray((np.linalg.eigh(rows @ rows.T)[1].T @ rows)[::-1][:rank])
 
 
-def _coloured(normal: Floats, basis: Floats) -> Floats:
-    """UB, with the columns of U orthonormal and spanning those of `normal`."""
+def _with_covariance(normal: Floats, basis: Floats) -> Floats:
+    """Return UB, with the columns of U orthonormal and spanning those of `normal`."""
     from scipy.linalg import cholesky, solve_triangular
 
     return np.asarray(normal @ solve_triangular(cholesky(normal.T @ normal), basis))
@@ -92,8 +92,8 @@ def intraclass(points: np.ndarray, owner: np.ndarray) -> float:
     return min(max((between - within) / (between + (size - 1) * within), 0.0), 1.0) if between > 0 else 0.0
 
 
-def spanned(points: np.ndarray) -> Floats:
-    """B of min(n − 1, d) rows with BᵀB = XᵀX, for centred points X; it does not depend on their order."""
+def covariance_root(points: np.ndarray) -> Floats:
+    """Return B of min(n − 1, d) rows with BᵀB = XᵀX, for centred points X; it does not depend on their order."""
     from scipy.linalg import helmert
 
     n, d = points.shape
@@ -101,6 +101,6 @@ def spanned(points: np.ndarray) -> Floats:
     return np.asarray(rows * np.where(np.diag(rows) < 0, -1.0, 1.0)[:, None])
 
 
-def shuffled(points: np.ndarray, seed: int = 0) -> np.ndarray:
-    """The points with each dimension permuted by itself: what every dimension holds is as it was, what ties them together is gone."""
+def shuffle_dimensions(points: np.ndarray, seed: int = 0) -> np.ndarray:
+    """Return the points with each dimension permuted by itself: every dimension keeps its values, and none depends on another."""
     return np.random.default_rng(seed).permuted(np.sort(points, axis=0), axis=0)

@@ -1,8 +1,8 @@
 """Do drift and cosine go together over a model's layers? The test as published, and one that is valid.
 
-Layers follow each other: what a layer adds is small beside what it was given, so that two numbers that have nothing to do with each
-other wander together over a dozen layers. The published p-value takes layers for independent observations and calls a third of such
-pairs significant. Here the *differences* between neighbouring layers are compared instead, and the p-value comes from permuting them.
+A layer adds little to its input, so two unrelated numbers wander together over a dozen layers. The published p-value treats layers as
+independent observations and calls a third of such pairs significant. This file compares the *differences* between neighbouring layers
+instead, and the p-value comes from permuting them.
 """
 
 from __future__ import annotations
@@ -19,9 +19,32 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from isoscope.core.model_groups import UNIT, UNTRAINED, add_groups, add_places
+from isoscope.core.number import SAME_N, THIS_N
 from isoscope.core.numerics import LEVEL, margin
-from isoscope.estimation.comparable_layers import BETWEEN, comparable_over_layers
 from isoscope.estimation.inference import holm
+
+ALL_PAIRS, BETWEEN = "mean_cosine", "between_cosine"
+
+
+def comparable_over_layers(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Rows of layers with one cosine each, under the name of that over all pairs; and by model why its layers cannot be compared.
+
+    It is that over all pairs, as published. Where the layers have different n, as in a network that pools, it is that between documents,
+    which does not depend on n; a model without it keeps what it has and is named.
+    """
+    unit = rows.groupby([*UNIT, "policy"], dropna=False, sort=False).ngroup()
+    plain, between = rows["metric"].eq(ALL_PAIRS), rows["metric"].eq(BETWEEN)
+    own = plain & rows["interval_about"].eq(THIS_N) & rows["n"].notna()
+    ends = rows[own].groupby(unit[own])["n"].agg(["min", "max"])
+    ends = ends[ends["max"] > SAME_N * ends["min"]]
+    differs, known = unit.isin(ends.index), unit.isin(set(unit[between]))
+    swapped = rows[between & differs].assign(metric=ALL_PAIRS)
+    left = {}
+    for name, at in zip(rows.loc[plain & differs & ~known, "model"], unit[plain & differs & ~known], strict=True):
+        low, high = ends.loc[at]
+        left[str(name)] = f"n differs between layers ({low:,} to {high:,}) and {ALL_PAIRS} depends on n; measure {BETWEEN} too"
+    return pd.concat([rows[~between & ~(plain & differs & known)], swapped]) if len(swapped) else rows[~between], left
+
 
 Array = NDArray[np.float64]
 
@@ -29,7 +52,7 @@ OUTCOME, PREDICTORS = "mean_cosine", ("drift_norm", "drift_ratio")
 FEWEST_LAYERS = 12
 """Below this no verdict is given."""
 FEWEST_MODELS = 3
-"""Below this nothing is said of a group."""
+"""Below this a group has no verdict."""
 DRAWS = 9_999
 NAN = float("nan")
 
@@ -42,14 +65,14 @@ _ORDER = (
     "low high z tau2 i2 verdict note"
 )
 COLUMNS = {name: next((kind for kind, names in _TYPES.items() if name in names), "float64") for name in _ORDER.split()}
-"""One row a model and predictor, and one a group, which has no `model`. `difference` is Spearman's ρ of the differences (of a group:
-pooled, with its interval), `p` that of the permutations (of a group: that its mean z is 0), `adjusted_p` Holm's over the models of one
+"""One row per model and predictor, and one per group, which has no `model`. `difference` is Spearman's ρ of the differences (pooled for a
+group, with its interval), `p` that of the permutations (for a group: that its mean z is 0), `adjusted_p` Holm's over the models of one
 predictor."""
 
 
 @dataclass(frozen=True)
 class Association:
-    """What two series over the layers of one model have to do with each other; NaN where that is not defined, and `note` says why."""
+    """How two series over the layers of one model go together; NaN where that is undefined, and `note` says why."""
 
     layers: int
     spearman: float
@@ -88,7 +111,7 @@ def association(first: ArrayLike, second: ArrayLike, stacks: ArrayLike | None = 
     >>> round(found.spearman, 3), round(found.difference, 3), found.differences
     (1.0, 0.949, 4)
     """
-    x, y = floats(first), floats(second)
+    x, y = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     names = np.zeros(len(x), int) if stacks is None else np.unique(np.asarray(stacks).astype(str), return_inverse=True)[1]
     finite = np.isfinite(x) & np.isfinite(y)
     lost = int((~finite).sum())
@@ -96,23 +119,18 @@ def association(first: ArrayLike, second: ArrayLike, stacks: ArrayLike | None = 
     x, y, names = x[finite], y[finite], names[finite]
     if len(x) < 3:
         return Association(len(x), NAN, NAN, NAN, NAN, 0, NAN, NAN, "; ".join([*notes, "fewer than 3 layers"]))
-    notes += ["the values are constant"] if constant(x) or constant(y) else []
+    notes += ["the values are constant"] if is_constant(x) or is_constant(y) else []
     parts = [(np.diff(x[names == name]), np.diff(y[names == name])) for name in np.unique(names)]
     parts = [part for part in parts if len(part[0])]
     dx, dy = (np.concatenate([part[i] for part in parts]) if parts else np.empty(0) for i in (0, 1))
-    rho, p = permuted(dx, dy, tuple(len(part[0]) for part in parts), seed=seed)
-    if math.isnan(rho) and not (constant(x) or constant(y)):
+    rho, p = permutation_test(dx, dy, tuple(len(part[0]) for part in parts), seed=seed)
+    if math.isnan(rho) and not (is_constant(x) or is_constant(y)):
         notes.append("fewer than 3 differences" if len(dx) < 3 else "the differences are constant")
     return Association(len(x), *as_published(x, y), len(dx), rho, p, "; ".join(notes))
 
 
-def floats(values: ArrayLike) -> Array:
-    """Numbers as an array of float64."""
-    return np.asarray(values, dtype=np.float64)
-
-
-def constant(x: Array) -> bool:
-    """Whether all values are one, so that nothing can be correlated with them."""
+def is_constant(x: Array) -> bool:
+    """Return whether all values are equal, so that nothing can be correlated with them."""
     return bool(np.ptp(x) == 0)
 
 
@@ -120,13 +138,13 @@ def as_published(x: Array, y: Array) -> tuple[float, float, float, float]:
     """Spearman's ρ and Pearson's r with their p-values, as scipy gives them, which take the layers for independent."""
     from scipy.stats import pearsonr, spearmanr
 
-    if constant(x) or constant(y):
+    if is_constant(x) or is_constant(y):
         return NAN, NAN, NAN, NAN
     monotone, linear = spearmanr(x, y), pearsonr(x - x.mean(), y - y.mean())
     return float(monotone.statistic), float(monotone.pvalue), float(linear.statistic), float(linear.pvalue)
 
 
-def permuted(x: Array, y: Array, sizes: tuple[int, ...], *, seed: int = 0) -> tuple[float, float]:
+def permutation_test(x: Array, y: Array, sizes: tuple[int, ...], *, seed: int = 0) -> tuple[float, float]:
     """Spearman's ρ and its two-sided p by permuting x within runs of these sizes: all permutations where there are few, else 9,999.
 
     Within a run only, as the differences of an encoder and of its decoder need not be alike. Two-sided is by the distance from the
@@ -134,20 +152,20 @@ def permuted(x: Array, y: Array, sizes: tuple[int, ...], *, seed: int = 0) -> tu
     """
     from scipy.stats import rankdata
 
-    if len(x) < 3 or constant(x) or constant(y):
+    if len(x) < 3 or is_constant(x) or is_constant(y):
         return NAN, NAN
     a, b = (ranks / math.sqrt(float(ranks @ ranks)) for ranks in (rankdata(v) - (len(v) + 1) / 2 for v in (x, y)))
     rho = float(a @ b)
     edges = np.cumsum([0, *sizes])
     centre = sum(float(a[i:j].sum() * b[i:j].sum()) / (j - i) for i, j in pairwise(edges))
-    orders, exact = rearranged(sizes, seed)
+    orders, exact = list_orders(sizes, seed)
     reached = int((np.abs(a[orders] @ b - centre) >= abs(rho - centre) - 1e-12).sum())
     return min(max(rho, -1.0), 1.0), reached / len(orders) if exact else (reached + 1) / (len(orders) + 1)
 
 
 @lru_cache(maxsize=32)
-def rearranged(sizes: tuple[int, ...], seed: int) -> tuple[NDArray[np.int16], bool]:
-    """Orders that permute within runs of these sizes, one a row, and whether these are all there are."""
+def list_orders(sizes: tuple[int, ...], seed: int) -> tuple[NDArray[np.int16], bool]:
+    """Return orders that permute within runs of these sizes, one per row, and whether these are all of them."""
     edges = np.cumsum([0, *sizes])
     runs = [np.arange(i, j, dtype=np.int16) for i, j in pairwise(edges)]
     if math.prod(math.factorial(size) for size in sizes) <= DRAWS:
@@ -180,7 +198,7 @@ def pool(values: ArrayLike, variances: ArrayLike) -> Pooled:
     """
     from scipy.stats import norm, t
 
-    z, variance = floats(values), floats(variances)
+    z, variance = np.asarray(values, dtype=np.float64), np.asarray(variances, dtype=np.float64)
     models, spare = len(z), len(z) - 1
     if not models:
         return Pooled(0, NAN, NAN, NAN, NAN, NAN, NAN, NAN)
@@ -214,12 +232,12 @@ def associations(table: pd.DataFrame) -> pd.DataFrame:
     if len(rows):
         rows = add_places(comparable_over_layers(rows)[0])
         for (policy, _), own in rows.groupby(["policy", "group"], sort=False):
-            made += [found | {"policy": policy} for found in of_group(own)]
+            made += [row | {"policy": policy} for row in group_rows(own)]
     frame = pd.DataFrame(made, columns=list(COLUMNS)).astype(COLUMNS)
-    return judged(frame)
+    return add_verdicts(frame)
 
 
-def of_group(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def group_rows(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """The rows of one group under one policy: its models, and the group as a whole, by predictor."""
     keys = [*UNIT, "stack", "place"]
     known = rows.drop_duplicates([*keys, "metric"]).set_index(keys)
@@ -229,26 +247,26 @@ def of_group(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
     wide = wide.assign(order=wide["model"].map(order)).sort_values(["order", *UNIT[1:], "place"], kind="stable")
     group = str(rows["group"].iloc[0])
     for predictor in (name for name in PREDICTORS if {name, OUTCOME} <= set(wide)):
-        found = []
+        by_model = []
         for unit, own in wide.groupby(UNIT, sort=False, dropna=False):
             one = association(own[predictor].to_numpy(float), own[OUTCOME].to_numpy(float), own["stack"].to_numpy(str))
-            found.append((str(unit[0]), one))
+            by_model.append((str(unit[0]), one))
             yield dict(zip(UNIT, unit, strict=True)) | vars(one) | {"group": group, "predictor": predictor}
-        whole = of_models(found)
+        whole = pool_models(by_model)
         yield vars(whole) | {"group": group, "predictor": predictor, "difference": whole.rho}
 
 
-def of_models(found: list[tuple[str, Association]]) -> Pooled:
+def pool_models(by_model: list[tuple[str, Association]]) -> Pooled:
     """The models with enough layers, pooled; those of one name count as one, with the precision of one."""
     usable: dict[str, list[tuple[float, float]]] = {}
-    for model, one in found:
+    for model, one in by_model:
         if one.layers >= FEWEST_LAYERS and one.differences > 3 and not math.isnan(one.difference) and not model.startswith(UNTRAINED):
             usable.setdefault(model, []).append(fisher(one.difference, one.differences))
     means = [np.mean(pairs, axis=0) for pairs in usable.values()]
     return pool([z for z, _ in means], [variance for _, variance in means])
 
 
-def judged(frame: pd.DataFrame) -> pd.DataFrame:
+def add_verdicts(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows with Holm's p over the models of one policy and predictor, and a verdict each."""
     tried = frame["model"].notna() & (frame["layers"] >= FEWEST_LAYERS).fillna(False)
     for _, rows in frame[tried].groupby(["policy", "predictor"], sort=False):

@@ -35,7 +35,7 @@ class Spectrum:
         points = moment.points
         if points is not None:
             return cls(None, points - mean, mean, moment.rounding, moment.n, moment.d, centred)
-        matrix = moment.covariance if centred else moment.uncentred
+        matrix = moment.covariance if centred else moment.raw_moment
         return cls(matrix, None, mean, moment.rounding, moment.n, moment.d, centred)
 
     @property
@@ -68,7 +68,7 @@ class Spectrum:
         """(d, size), one column an eigenvector, in the order of the values."""
         return self._system[1]
 
-    def resampled(self, points: np.ndarray, unit: np.ndarray, seed: int = 0) -> tuple[Floats, Floats] | None:
+    def bootstrap(self, points: np.ndarray, unit: np.ndarray, seed: int = 0) -> tuple[Floats, Floats] | None:
         """The eigenvalues that a sample gives, and those of bootstrap draws of its documents, along the eigenvectors of the whole.
 
         To first order a function of the spectrum changes only through the variances along the eigenvectors, so each draw

@@ -1,15 +1,18 @@
-"""Estimates with 95 % intervals, how to combine them, exact tests, and adjustments for the number of tests."""
+"""Estimates with 95 % intervals, how to combine them, exact tests, and what many of them need to hold at once."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
+from math import comb
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from isoscope.core.numerics import LEVEL, Floats, margin, widening
+from isoscope.core.errors import IsoscopeError
+from isoscope.core.numerics import LEVEL, Floats, margin, upper_quantile, widening
 
 NAN = float("nan")
 
@@ -168,3 +171,70 @@ def hochberg(p: Floats) -> Floats:
     adjusted = np.empty(len(p))
     adjusted[order] = np.minimum.accumulate(p[order] * (1 + np.arange(len(p))))
     return np.minimum(adjusted, 1.0)
+
+
+DRAWS = 9_999
+ROWS = 1_000
+"""Draws that are multiplied together."""
+
+
+def band_factor(moves: Floats, freedom: float) -> float:
+    """Return the factor that turns 95 % intervals of each layer into a band that holds all layers in 95 %: the max-t bootstrap.
+
+    Each draw gives every group of documents a random weight, the same in all layers, and finds the layer that moves farthest in its own
+    standard errors. Layers that move together need little more than one layer; independent ones need Bonferroni's factor.
+
+    Args:
+        moves: (groups, layers) how far a layer's number moves when a group of documents is left out.
+        freedom: degrees of freedom of Student's interval of each layer.
+
+    >>> together = np.tile(np.random.default_rng(0).normal(size=(64, 1)), 13)
+    >>> round(band_factor(together, 63), 2), round(band_factor(np.random.default_rng(0).normal(size=(64, 13)), 63), 2)
+    (1.0, 1.48)
+    """
+    lengths = np.sqrt((moves**2).sum(0))
+    units = moves[:, lengths > 0] / lengths[lengths > 0]
+    if units.shape[1] < 2:
+        return 1.0
+    rng = np.random.default_rng(0)
+    weights = rng.standard_normal((DRAWS, len(units)))
+    # In parts, to save memory: all pairs of the blocks of a large model are a thousand columns.
+    farthest = np.concatenate([np.abs(weights[at : at + ROWS] @ units).max(1) for at in range(0, DRAWS, ROWS)])
+    if np.isfinite(freedom):
+        farthest /= np.sqrt(rng.chisquare(freedom, DRAWS) / freedom)
+    factor = float(np.quantile(farthest, 1 - LEVEL)) / upper_quantile(LEVEL / 2, freedom)
+    return min(max(factor, 1.0), widening(units.shape[1], freedom))
+
+
+FEWEST_PER_GROUP = 3
+"""With fewer models in a group nothing is decided: with three and three, the smallest p is already 0.1."""
+MOST_RELABELLINGS = 2_000_000
+"""The largest number of relabellings that are enumerated."""
+
+
+def exact_permutation(values: Sequence[float], is_decoder: Sequence[bool]) -> float:
+    """p of the difference between the means of two groups of models, two-sided, over all ways to label as many of them decoders.
+
+    The part of all C(n, k) relabellings whose difference of means is at least as large, in size, as the one that was found. Models are
+    the units: it asks whether the labels matter, and takes no model's layers or documents for more evidence. NaN with fewer than three
+    models in a group, where nothing can be decided.
+
+    >>> exact_permutation([0.5, 0.6, 0.7, 0.1, 0.2, 0.0], [True, True, True, False, False, False])
+    0.1
+    """
+    numbers, labels = np.asarray(values, dtype=np.float64), np.asarray(is_decoder, dtype=bool)
+    if numbers.ndim != 1 or numbers.shape != labels.shape:
+        raise IsoscopeError(f"A permutation test takes one label a value; got {numbers.shape} values and {labels.shape} labels.")
+    if not np.isfinite(numbers).all():
+        raise IsoscopeError("A permutation test takes numbers only, and one of these is not defined; leave that model out.")
+    n, k = len(numbers), int(labels.sum())
+    if min(k, n - k) < FEWEST_PER_GROUP:
+        return float("nan")
+    if comb(n, k) > MOST_RELABELLINGS:
+        raise IsoscopeError(f"{n} models have {comb(n, k):,} relabellings, more than can be counted out; compare fewer.")
+    # The difference of means rises with the sum over the chosen, so the sum's distance from its mean orders relabellings alike.
+    chosen = np.array(list(combinations(range(n), k)))
+    far = np.abs(numbers[chosen].sum(1) - k * numbers.mean())
+    observed = abs(float(numbers[labels].sum() - k * numbers.mean()))
+    # Relabellings that tie with the observed one must count, whatever rounding does to their sums.
+    return float(np.mean(far >= observed - 1e-12 * max(observed, float(np.abs(numbers).max()))))

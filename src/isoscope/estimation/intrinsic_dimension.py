@@ -1,4 +1,4 @@
-"""Intrinsic dimension from the distances to nearest neighbours: estimators, how sure they are, and what isotropic points give."""
+"""Intrinsic dimension from the distances to nearest neighbours: estimators, their standard errors, and their nulls."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from isoscope.core.number import Number
 from isoscope.core.numerics import Floats, margin
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.neighbours import Neighbours
-from isoscope.estimation.resampled_neighbours import Among, isotropic_clouds, jackknife_error, matched, mean_length
+from isoscope.estimation.resampled_neighbours import Among, isotropic_clouds, jackknife_error, mean_length, round_sample_size
 
 FEWEST = 10
-"""Of fewer distinct points nothing is said."""
+"""Fewer distinct points have no dimension."""
 TINY = 1e-8
 """Razzhigaev et al. drop points nearer to their neighbour than this (in mean lengths of a centred point), and those with μ − 1 below it."""
 
@@ -34,7 +34,7 @@ NOTHING = Fit(math.nan, np.zeros(0))
 
 
 def log_ratios(distances: Floats, inner: int = 1, outer: int = 2) -> Floats:
-    """(n,) ln(r_outer/r_inner) of distances (n, k); 0 where r_inner is 0.
+    """Return (n,) ln(r_outer/r_inner) of distances (n, k); 0 where r_inner is 0.
 
     >>> log_ratios(np.array([[1.0, np.e], [0.0, 1.0]])).tolist()
     [1.0, 0.0]
@@ -44,7 +44,7 @@ def log_ratios(distances: Floats, inner: int = 1, outer: int = 2) -> Floats:
 
 
 def _line(logs: Floats, dropped: int, keep: int) -> Fit:
-    """The slope through the origin of −ln(1 − F) on ln μ over `keep` values, from the smallest that is not `dropped`.
+    """Return the slope through the origin of −ln(1 − F) on ln μ over `keep` values, from the smallest that is not `dropped`.
 
     The influence is that of a ratio of two L-statistics: with c = min(ln μ, the largest kept), ∫₀ᶜ −ln(1 − F(t)) dt − slope·c².
     """
@@ -101,8 +101,8 @@ def gride(distances: Floats, inner: int) -> Fit:
     """
     from scipy.optimize import brentq
 
-    everyone = log_ratios(distances, inner, 2 * inner)
-    logs = everyone[everyone > 0]
+    all_logs = log_ratios(distances, inner, 2 * inner)
+    logs = all_logs[all_logs > 0]
     n, total = len(logs), float(logs.sum())
     if n < 2:
         return NOTHING
@@ -110,17 +110,17 @@ def gride(distances: Floats, inner: int) -> Fit:
     def score(d: float) -> float:
         return (n - 1) / d + (inner - 1) * float((logs / -np.expm1(-d * logs)).sum()) - (2 * inner - 1) * total
 
-    low = high = n * sum(1 / j for j in range(inner, 2 * inner)) / total  # where the mean of ln μ is what is expected of it
+    low = high = n * sum(1 / j for j in range(inner, 2 * inner)) / total  # the d for which the mean of ln μ is its expectation
     while score(low) < 0:
         low *= 0.9
     while score(high) > 0:
         high *= 1.1
     value = float(brentq(score, low, high, xtol=1e-13 * high, rtol=1e-13))
-    own = 1 / value + (inner - 1) * logs / -np.expm1(-value * logs) - (2 * inner - 1) * logs
+    score_by_point = 1 / value + (inner - 1) * logs / -np.expm1(-value * logs) - (2 * inner - 1) * logs
     with np.errstate(over="ignore"):
         curvature = 1 / value**2 + (inner - 1) * (logs / (2 * np.sinh(value * logs / 2))) ** 2
-    influence = np.zeros(len(everyone))
-    influence[everyone > 0] = (own - own.mean()) / curvature.mean() * len(everyone) / n
+    influence = np.zeros(len(all_logs))
+    influence[all_logs > 0] = (score_by_point - score_by_point.mean()) / curvature.mean() * len(all_logs) / n
     return Fit(value, influence)
 
 
@@ -139,7 +139,7 @@ def levina_bickel(distances: Floats) -> Fit:
 
 @dataclass(frozen=True)
 class Estimator:
-    """A way from the distances (n, k) to a dimension; `repeats` where exact duplicates stay among the points."""
+    """A function from the distances (n, k) to a dimension; `repeats` says that exact duplicates stay among the points."""
 
     fit: Callable[[Floats], Fit]
     k: int
@@ -160,7 +160,7 @@ LEVINA_BICKEL = Estimator(levina_bickel, 20)
 
 @dataclass(frozen=True)
 class Rows:
-    """What an estimator sees of points: distances (n, k), the distinct points (n, 1 + k) that these depend on, the item (n,)."""
+    """The input of an estimator: distances (n, k), the distinct points (n, 1 + k) that these depend on, and the item (n,)."""
 
     distances: Floats
     points: np.ndarray
@@ -168,7 +168,7 @@ class Rows:
 
 
 def rows(found: Neighbours, estimator: Estimator, unit: np.ndarray, length: float = 1.0) -> Rows:
-    """The rows of an estimator: one a distinct point or, where duplicates stay, one a point, its distances over `length`."""
+    """Return the rows of an estimator: one per distinct point or, if duplicates stay, one per point with its distances over `length`."""
     k = estimator.k
     n, distances = len(found.kept), found.distances[:, :k]
     seen = np.concatenate([np.arange(n)[:, None], found.indices[:, :k]], axis=1)
@@ -182,9 +182,9 @@ def rows(found: Neighbours, estimator: Estimator, unit: np.ndarray, length: floa
 
 
 def shared_error(influence: Floats, seen: Rows) -> tuple[float, float]:
-    """The standard error of a mean of influences, and its degrees of freedom: items, in effect, less one.
+    """Return the standard error of a mean of influences, and its degrees of freedom: the effective number of items less one.
 
-    Two rows depend on each other where they see the same points or come from one item. Var = Σ wᵢⱼzᵢzⱼ/n² with w the part of the points
+    Two rows depend on each other if they see the same points or come from one item. Var = Σ wᵢⱼzᵢzⱼ/n² with w the part of the points
     seen that are the same, which is a sum of squares over points; the pairs of one item are added with w = 1.
     """
     n, width = seen.points.shape
@@ -199,7 +199,7 @@ def shared_error(influence: Floats, seen: Rows) -> tuple[float, float]:
 
 
 def interval(value: float, error: float, freedom: float) -> tuple[float, float]:
-    """95 %, even on a logarithmic scale."""
+    """Return a 95 % interval that is symmetric on a logarithmic scale."""
     if not (math.isfinite(error) and value > 0):
         return math.nan, math.nan
     factor = math.exp(min(margin(error, freedom) / value, 700.0))
@@ -219,20 +219,20 @@ def _null(estimator: Estimator, n: int, d: int) -> tuple[float, float]:
 
 
 def isotropic_level(estimator: Estimator, n: int, d: int) -> tuple[float, float]:
-    """What the estimator makes of n isotropic Gaussian points in d dimensions: the mean over a few draws, and the sd of one.
+    """Return an estimator's mean over a few draws of n isotropic Gaussian points in d dimensions, and the sd of one draw.
 
-    The sd is that over the draws or, where that is larger, the standard error of a draw.
+    The sd is that over the draws or, if that is larger, the standard error of a draw.
     """
-    return _null(estimator, matched(n), d)
+    return _null(estimator, round_sample_size(n), d)
 
 
 def dimension(cloud: Cloud, estimator: Estimator) -> Number:
-    """The dimension of a cloud's sample, with its interval and its null; NaN with a note where there is none."""
-    sample = cloud.drawn
+    """Return the dimension of a cloud's sample, with its interval and its null; NaN with a note if there is none."""
+    sample = cloud.require_sample()
     try:
         found = cloud.neighbours(estimator.k)
-    except IsoscopeError as refused:
-        return Number(math.nan, n=len(sample), d=cloud.d, note=str(refused))
+    except IsoscopeError as problem:
+        return Number(math.nan, n=len(sample), d=cloud.d, note=str(problem))
     seen = rows(found, estimator, sample.unit, mean_length(sample.points) if estimator.repeats else 1.0)
     n, fit = len(found.kept), estimator.fit(seen.distances)
     if n < FEWEST or not math.isfinite(fit.value):
@@ -248,7 +248,7 @@ def dimension(cloud: Cloud, estimator: Estimator) -> Number:
 
 
 def refusal(n: int) -> str:
-    """Why n distinct points have no dimension."""
+    """Return why n distinct points have no dimension."""
     if n < FEWEST:
         return f"A dimension needs at least {FEWEST} distinct points; there are {n}."
     return "The neighbours of nearly every point are equally far from it: there is no dimension in that."

@@ -15,22 +15,23 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.core.numerics import Floats, margin
 from isoscope.estimation.cloud import Cloud
-from isoscope.estimation.controls import documents_gaussians, shuffled
+from isoscope.estimation.controls import gaussians_by_document, shuffle_dimensions
 from isoscope.estimation.neighbours import distinct
+from isoscope.statistics.jackknife_groups import effective_groups
 from isoscope.statistics.sample import Sample
 
 NEIGHBOURS = 64
 """Points in a neighbourhood."""
 CENTRES = 256
-"""Points whose neighbourhoods are looked at: the first so many distinct ones of the sample, which lies in the order of hashes."""
+"""Points whose neighbourhoods are measured: the first distinct ones of the sample, which is in the random order of hashes."""
 MEASURES = ("share", "isoscore")
-"""What is known of the shape of a set of points, in this order wherever it is an array."""
+"""The two measures of the shape of a set of points, in the order of their arrays."""
 ROWS = 4096
 """Rows that are held in float64 at a time."""
 AT_ONCE = 16
 """Neighbourhoods that are held in float64 at a time."""
 LARGE = 512
-"""From this size on the top eigenvalue alone is sought, by Lanczos."""
+"""From this size on only the top eigenvalue is computed, by Lanczos: all of them would take most of the time."""
 
 
 @dataclass(frozen=True)
@@ -46,20 +47,20 @@ class DistinctPoints:
 
     @classmethod
     def of(cls, sample: Sample) -> DistinctPoints:
-        """Those of a sample; one with NaN or infinity is refused."""
-        kept = distinct(sample.points)
-        points, owner = sample.points[kept], np.unique(sample.unit[kept], return_inverse=True)[1]
-        return cls((points - points.mean(0, dtype=np.float64)).astype(np.float32), owner, len(sample) - len(kept))
+        """Return those of a sample; one with NaN or infinity is refused."""
+        firsts = distinct(sample.points)
+        points, owner = sample.points[firsts], np.unique(sample.unit[firsts], return_inverse=True)[1]
+        return cls((points - points.mean(0, dtype=np.float64)).astype(np.float32), owner, len(sample) - len(firsts))
 
     @property
     def n(self) -> int:
-        """How many there are."""
+        """Distinct points."""
         return len(self.points)
 
     @property
     def effective(self) -> float:
-        """How many documents there are, those of many points counted as what they weigh: n²/Σn_i²."""
-        return float(self.n**2 / (np.bincount(self.owner).astype(np.float64) ** 2).sum())
+        """The effective number of documents, n²/Σn_i²: less than their number if some have most of the points."""
+        return effective_groups(np.bincount(self.owner).astype(np.float64))
 
     def standard_error(self, influence: Floats) -> Floats:
         """The standard error of a mean over documents whose points (n, …) have this influence on it, by the infinitesimal jackknife."""
@@ -73,12 +74,12 @@ class DistinctPoints:
 
 @dataclass(frozen=True)
 class Shape:
-    """How sets of points are spread about their own means, and what each of the points has to do with it."""
+    """How sets of points are spread about their own means, and how much each point influences that."""
 
     values: Floats
     """(…, 2) the top share λ₁/Σλ and IsoScore (PR − 1)/(d − 1)."""
     influence: Floats
-    """(…, m, 2) by how much the values would rise, were a point's weight 1/m increased, over that increase."""
+    """(…, m, 2) the derivative of the values by a point's weight 1/m."""
 
 
 def shape(points: np.ndarray) -> Shape:
@@ -90,6 +91,7 @@ def shape(points: np.ndarray) -> Shape:
     m, d = points.shape[-2:]
     z = points - points.mean(-2, keepdims=True, dtype=np.float64)
     lengths = (z**2).sum(-1)
+    # Both matrices have the same eigenvalues above zero, and so the same trace and sum of squares.
     products = (z @ z.mT if m < d else z.mT @ z) / m
     top, vector = _top(products)
     if m < d:
@@ -117,9 +119,9 @@ def _top(matrix: Floats) -> tuple[Floats, Floats]:
 
 
 def nearest(points: np.ndarray, rows: np.ndarray, k: int, owner: np.ndarray) -> np.ndarray:
-    """(len(rows), k) the nearest neighbours of some of the points in other documents than their own, in the order of their numbers.
+    """Return (len(rows), k) the nearest neighbours of some of the points in other documents than their own, in the order of their numbers.
 
-    All distances are looked at, in float64, of those points alone that are asked about. The points must be centred.
+    It compares all distances from these points, in float64. The points must be centred.
     """
     n, asked = len(points), points[rows].astype(np.float64)
     squares = np.empty((len(rows), n))
@@ -127,31 +129,31 @@ def nearest(points: np.ndarray, rows: np.ndarray, k: int, owner: np.ndarray) -> 
         block = points[start : start + ROWS].astype(np.float64)
         squares[:, start : start + ROWS] = (block**2).sum(1) - 2 * asked @ block.T
     squares[owner[rows][:, None] == owner] = np.inf
-    found = np.sort(np.argpartition(squares, k - 1, axis=1)[:, :k], axis=1) if k < n else np.empty((0, k), np.int64)
+    neighbours = np.sort(np.argpartition(squares, k - 1, axis=1)[:, :k], axis=1) if k < n else np.empty((0, k), np.int64)
     fewest = int(np.isfinite(squares).sum(1).min())
     if fewest < k:
         raise IsoscopeError(f"a neighbourhood needs {k} points of other documents, and some points have {fewest}; measure more documents")
-    return found
+    return neighbours
 
 
 def neighbourhoods(points: np.ndarray, rows: np.ndarray, k: int, owner: np.ndarray) -> tuple[Floats, Floats]:
-    """The shape (2,) of the neighbourhoods of some of the points, on average, and the influence (n, 2) of each point on it.
+    """Return the average shape (2,) of the neighbourhoods of some of the points, and the influence (n, 2) of each point on it.
 
-    A point has influence by its own neighbourhood and by being in those of others.
+    A point has influence through its own neighbourhood and through those of others that it is in.
     """
-    found = nearest(points, rows, k, owner)
-    shapes = [shape(points[found[start : start + AT_ONCE]]) for start in range(0, len(found), AT_ONCE)]
+    members = nearest(points, rows, k, owner)
+    shapes = [shape(points[members[start : start + AT_ONCE]]) for start in range(0, len(members), AT_ONCE)]
     values = np.concatenate([some.values for some in shapes])
     mean = values.mean(0)
     influence = np.zeros((len(points), 2))
     influence[rows] = values - mean
-    np.add.at(influence, found, np.concatenate([some.influence for some in shapes]) / k)
+    np.add.at(influence, members, np.concatenate([some.influence for some in shapes]) / k)
     return mean, influence / len(rows)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Shapes within a cloud beside those within its controls, on average; arrays are (2,), in the order of `MEASURES`."""
+    """Average shapes within a cloud and within its controls; arrays are (2,), in the order of `MEASURES`."""
 
     n: int
     d: int
@@ -159,21 +161,21 @@ class Comparison:
     error: Floats
     """Standard errors over documents; NaN with fewer than three."""
     effective: float
-    """Documents, counted as what they weigh."""
+    """The effective number of documents."""
     gaussian: Floats
     """(CONTROLS, 2)."""
     shuffled: Floats
     whole: Floats
     """Of all points at once."""
-    said: str
-    """What a note adds."""
+    description: str
+    """How the shapes were made, for the note."""
 
     def number(self, measure: str) -> Number:
         """The value, its interval, and the Gaussian control as its null."""
         return self._number(measure, self.value, np.zeros(2), self.gaussian.mean(0), 0.0, 1.0)
 
     def excess(self, measure: str) -> Number:
-        """The value less that of the Gaussian control; the interval knows the chance of both, and a whole one beside 0 decides."""
+        """The value less that of the Gaussian control; the interval includes the chance of both, and decides if it excludes 0."""
         chance = self.gaussian.var(0, ddof=1) / len(self.gaussian)
         return self._number(measure, self.value - self.gaussian.mean(0), chance, np.zeros(2), -1.0, 1.0)
 
@@ -193,7 +195,7 @@ class Comparison:
             null=float(null[i]),
             null_sd=float(spread),
             note=f"of all points {self.whole[i]:.3g}, within a Gaussian {self.gaussian[:, i].mean():.3g}, "
-            f"with dimensions shuffled {self.shuffled[i]:.3g}; {self.said}",
+            f"with dimensions shuffled {self.shuffled[i]:.3g}; {self.description}",
         )
 
 
@@ -201,10 +203,10 @@ Measured = tuple[Floats, Floats]
 """A shape (2,) on average, and the influence (n, 2) of each point on it."""
 
 
-def compare(points: DistinctPoints, d: int, within: Callable[[np.ndarray], Measured], said: str) -> Comparison:
-    """What `within` gives for the points, and for their controls."""
+def compare(points: DistinctPoints, d: int, within: Callable[[np.ndarray], Measured], description: str) -> Comparison:
+    """Return the shapes that `within` gives for the points and for their controls."""
     if points.duplicates:
-        said += f", {points.duplicates} duplicates left out"
+        description += f", {points.duplicates} duplicates left out"
     value, influence = within(points.points)
     return Comparison(
         n=points.n,
@@ -212,53 +214,44 @@ def compare(points: DistinctPoints, d: int, within: Callable[[np.ndarray], Measu
         value=value,
         error=points.standard_error(influence),
         effective=points.effective,
-        gaussian=np.array([within(control)[0] for control in documents_gaussians(points.points, points.owner)]),
-        shuffled=within(shuffled(points.points))[0],
+        gaussian=np.array([within(control)[0] for control in gaussians_by_document(points.points, points.owner)]),
+        shuffled=within(shuffle_dimensions(points.points))[0],
         whole=shape(points.points).values,
-        said=said,
+        description=description,
     )
 
 
-def attempted(make: Callable[[Sample], Comparison], cloud: Cloud) -> Comparison | str:
-    """What is made of a cloud's sample, or why it cannot be."""
+def compare_sample(cloud: Cloud, make: Callable[[Sample], Comparison]) -> Comparison | str:
+    """Return the comparison of a cloud's sample with its controls, or why there is none."""
     try:
-        return make(cloud.drawn)
+        return make(cloud.require_sample())
     except IsoscopeError as error:
         return str(error)
 
 
+def comparison_number(cloud: Cloud, comparison: Comparison | str, measure: str, *, excess: bool = False) -> Number:
+    """Return a number of a comparison, with the Gaussian control as its null, or its excess over that control; or why there is none."""
+    if isinstance(comparison, str):
+        return Number(np.nan, n=len(cloud.require_sample()), d=cloud.d, note=comparison)
+    return comparison.excess(measure) if excess else comparison.number(measure)
+
+
 def local_comparison(cloud: Cloud) -> Comparison | str:
-    """The neighbourhoods of a cloud's sample against their controls, computed once; or why there are none."""
-    return cloud.shared(_compared)
+    """Return the neighbourhoods of a cloud's sample against their controls, or why there are none."""
+    return compare_sample(cloud, _compare_neighbourhoods)
 
 
-def _compared(cloud: Cloud) -> Comparison | str:
-    return attempted(_local, cloud)
-
-
-def _local(sample: Sample) -> Comparison:
+def _compare_neighbourhoods(sample: Sample) -> Comparison:
     sampled, k = DistinctPoints.of(sample), NEIGHBOURS
     if sampled.n <= k:
         raise IsoscopeError(f"a neighbourhood of {k} points needs at least {k + 1} distinct points; there are {sampled.n}")
     if sampled.owner.max() == 0:
         raise IsoscopeError("all points are of one document, and neighbours are sought in others; measure more documents")
     rows = np.arange(min(CENTRES, sampled.n))
-    said = f"{k} neighbours of {len(rows)} points"
-    return compare(sampled, sample.d, lambda points: neighbourhoods(points, rows, k, sampled.owner), said)
+    description = f"{k} neighbours of {len(rows)} points"
+    return compare(sampled, sample.d, lambda points: neighbourhoods(points, rows, k, sampled.owner), description)
 
 
-def local_number(cloud: Cloud, measure: str) -> Number:
-    """The mean `share` or `isoscore` of neighbourhoods, with the Gaussian control as its null."""
-    found = local_comparison(cloud)
-    return undefined(cloud, found) if isinstance(found, str) else found.number(measure)
-
-
-def local_excess(cloud: Cloud, measure: str) -> Number:
-    """The mean `share` or `isoscore` of neighbourhoods less that of the Gaussian control; 0 lies outside where the cloud differs."""
-    found = local_comparison(cloud)
-    return undefined(cloud, found) if isinstance(found, str) else found.excess(measure)
-
-
-def undefined(cloud: Cloud, why: str) -> Number:
-    """No number, and why."""
-    return Number(np.nan, n=len(cloud.drawn), d=cloud.d, note=why)
+def local_number(cloud: Cloud, measure: str, *, excess: bool = False) -> Number:
+    """Return the mean `share` or `isoscore` of neighbourhoods, or its excess over the Gaussian control."""
+    return comparison_number(cloud, cloud.cached(local_comparison), measure, excess=excess)

@@ -1,16 +1,130 @@
-"""Metrics and series: pure functions of a cloud. A metric gives one number with its range and its null, a series gives a curve."""
+"""Metrics and series: functions of a cloud that are declared under their own name, with the parts of the cloud that they read."""
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable
-from typing import Any
+from enum import StrEnum
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
+from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
-from isoscope.estimation.declaration import Declaration, Question, decorator_for
+from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.matrix_cloud import cloud_of
+from isoscope.estimation.site_clouds import ATTENTION_PARTS, AttentionCloud
 from isoscope.statistics.kernel import one_thread
+
+AnyCloud = Cloud | AttentionCloud
+"""The input of a metric or a series: points, or rows of attention. The declaration's `subject` says which."""
+Subject = Literal["points", "attention", "stack"]
+P = ParamSpec("P")
+D = TypeVar("D", bound="Declaration")
+
+
+class Question(StrEnum):
+    """The question that a number answers. The index of metrics has one section per question, in this order."""
+
+    DIRECTIONS = "Do vectors point the same way?"
+    COMMON_MEAN = "How much of that is a common mean?"
+    TOP_DIRECTION = "Does one direction dominate?"
+    DIMENSIONS_IN_USE = "How many dimensions are in use?"
+    INTRINSIC_DIMENSION = "How many dimensions do neighbours spread in?"
+    LOCAL_GEOMETRY = "Is it isotropic locally? Are there clusters and hubs?"
+    COORDINATES = "Do a few coordinates carry it?"
+    LAYERS = "What shape is the profile across layers?"
+    ATTENTION_SHARPNESS = "How sharp is attention?"
+    ATTENTION_TARGET = "Where does attention go?"
+    QUERIES_AND_KEYS = "Do queries and keys drift together?"
+    CURVES = "Curves"
+    OTHER = "Other numbers"
+
+
+class Declaration:
+    """A function declared as a metric, a series or a profile.
+
+    Attributes:
+        name: the key in the registry and in the tables; the name of the function.
+        title: what a figure calls it.
+        question: the section of the index that lists it.
+        reads: the parts of a cloud that it cannot do without (`PARTS` for points, `ATTENTION_PARTS` for attention).
+        wants: the parts that it uses if they were kept, for an interval.
+        at_least: the smallest number of points that it is defined for.
+        on_request: whether it is computed only if it is named, because it takes seconds per layer.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Any], Any],
+        *,
+        title: str,
+        question: Question,
+        reads: tuple[str, ...],
+        wants: tuple[str, ...] = (),
+        at_least: int = 2,
+        on_request: bool = False,
+    ) -> None:
+        self.name: str = function.__name__
+        self.title, self.question, self.reads, self.wants = title, question, reads, wants
+        self.at_least, self.on_request = at_least, on_request
+        self.__doc__ = inspect.cleandoc(function.__doc__ or "")
+        self.__name__, self.__module__, self.__wrapped__ = function.__name__, function.__module__, function
+
+    @property
+    def subject(self) -> Subject:
+        """The kind of thing that it measures: `points`, `attention` or a whole `stack`."""
+        return "attention" if set(self.reads) & set(ATTENTION_PARTS) else "points"
+
+    @property
+    def summary(self) -> str:
+        """The meaning of the number in one sentence: the first paragraph of its docstring."""
+        return (self.__doc__ or "").split("\n\n")[0].replace("\n", " ")
+
+    @property
+    def position(self) -> tuple[str, int]:
+        """The module and the line of the declaration: the order of the index within a question."""
+        return self.__module__, self.__wrapped__.__code__.co_firstlineno
+
+    def available(self, cloud: AnyCloud) -> bool:
+        """Whether the cloud has enough points, and every part that this declaration reads."""
+        return cloud.n >= self.at_least and all(cloud.has(part) for part in self.reads)
+
+    def as_cloud(self, points: Any, *, allow_wide: bool, sample: int = 4096, seed: int = 0) -> AnyCloud:
+        """Return a matrix as the cloud that this declaration needs, and a cloud as it is.
+
+        Raises:
+            IsoscopeError: points were given and attention is needed, or the reverse; or a part of the attention was not kept.
+        """
+        needs_attention = self.subject == "attention"
+        if needs_attention != isinstance(points, AttentionCloud):
+            needed, given = ("rows of attention", "points") if needs_attention else ("points", "rows of attention")
+            raise IsoscopeError(
+                f"{self.name} is a number of {needed}, and it was given {given}; `isoscope list metrics` says which is which."
+            )
+        if not isinstance(points, AttentionCloud):
+            return cloud_of(points, self.reads + self.wants, allow_wide=allow_wide, sample=sample, seed=seed)
+        missing = [part for part in self.reads if not points.has(part)]
+        if missing:
+            raise IsoscopeError(f"{self.name} needs {missing[0].replace('_', ' and ')}, which were not kept of this attention.")
+        return points
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__.lower()} {self.name}>"
+
+
+def decorator_for(kind: Callable[Concatenate[Callable[[Any], Any], P], D]) -> Callable[P, Callable[[Callable[[Any], Any]], D]]:
+    """Return the decorator that declares the function below it as an object of this class; it takes the arguments of the class."""
+
+    def decorator(*args: P.args, **kwargs: P.kwargs) -> Callable[[Callable[[Any], Any]], D]:
+        return lambda function: kind(function, *args, **kwargs)
+
+    # `help(metric)` shows the arguments of `Metric` and what they mean, all but the function, which comes with the decoration.
+    _, *arguments = inspect.signature(kind).parameters.values()
+    decorator.__doc__, decorator.__signature__ = kind.__doc__, inspect.Signature(arguments)  # type: ignore[attr-defined]
+    return decorator
+
 
 ONE_THREAD_DIMENSIONS = 2048
 """Up to this dimension a matrix is decomposed on one thread: more threads cost more than they give."""

@@ -25,9 +25,9 @@ from isoscope.estimation import neighbours_plain
 from isoscope.statistics.kernel import one_thread
 
 ROWS, COLUMNS = 1024, 2048
-"""Products that are held at a time, by each thread: the more, the less of BLAS's time goes into arranging its factors."""
+"""Products that each thread holds at a time: with larger blocks, BLAS spends less of its time on packing its factors."""
 LEAF = 256
-"""The products of more points among themselves are divided, so that few pairs are computed twice."""
+"""Products of more points than this among themselves are divided, so that few pairs are computed twice."""
 UNIT = 2.0**-24
 """The largest relative error of rounding to float32."""
 SPAN = 2.0**50
@@ -49,7 +49,7 @@ class Neighbours:
     owner: np.ndarray
     """(m,) which of the distinct points each of the given ones is."""
     again: int = 0
-    """Points of which rounding left a doubt, and which were searched for a second time."""
+    """Points whose neighbours were in doubt because of rounding, and were searched for a second time."""
 
     @property
     def duplicates(self) -> int:
@@ -65,46 +65,46 @@ def neighbours(
     threads: int | None = None,
     progress: Callable[[int], None] = lambda rows: None,
 ) -> Neighbours:
-    """The k nearest neighbours of each distinct point, as a search in float64 over the points as they are stored finds them.
+    """Return the k nearest neighbours of each distinct point, the same as a search in float64 over the points as they are stored.
 
     Args:
         points: (m, d) numbers.
         k: neighbours that every point must have.
-        reach: as many as this are found where there are so many points.
-        threads: as many as BLAS has now if None.
-        progress: is told of rows that are done, which add up to the distinct points.
+        reach: the number of neighbours to find if there are enough points.
+        threads: by default as many as BLAS has now.
+        progress: is called with the number of rows done since the last call; they add up to the distinct points.
     """
-    points, stretch = _stored(points)
+    points, stretch = _normalise(points)
     kept, owner, largest = _distinct(points)
     n = len(kept)
     if n < k + 1:
         raise IsoscopeError(f"{k} neighbours of each point need at least {k + 1} distinct points; there are {n}.")
     k = max(k, min(reach or k, n - 1))
     with one_thread() as blas:
-        search = _Search(points, kept, k, largest, threads or _had(blas))
+        search = _Search(points, kept, k, largest, threads or _original_threads(blas))
         search.all_pairs(progress)
         again = search.settle()
     return Neighbours(np.sqrt(search.squares) * stretch, search.chosen, kept, owner, again)
 
 
 def distinct(points: np.ndarray) -> np.ndarray:
-    """Which of the points (m, d) are the first of each set of equal ones, in the given order; NaN and infinity are refused.
+    """Return which of the points (m, d) are the first of each set of equal ones, in the given order; NaN and infinity are refused.
 
     >>> distinct(np.array([[0.0, 1.0], [2.0, 1.0], [-0.0, 1.0]])).tolist()
     [0, 1]
     """
-    return _distinct(_stored(points)[0])[0]
+    return _distinct(_normalise(points)[0])[0]
 
 
-def _had(blas: Any) -> int:
-    """Threads that BLAS had before it was limited."""
+def _original_threads(blas: Any) -> int:
+    """Return the threads that BLAS had before it was limited."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # where libraries differ, the fewest are taken, with a warning
+        warnings.simplefilter("ignore")  # if libraries differ, threadpoolctl warns and takes the fewest
         return blas.get_original_num_threads()["blas"] or 1
 
 
-def _stored(points: np.ndarray) -> tuple[np.ndarray, float]:
-    """The points as contiguous float32 or float64 whose squares neither overflow nor vanish, and what to multiply distances by."""
+def _normalise(points: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the points as contiguous float32 or float64 whose squares neither overflow nor vanish, and the factor of distances."""
     points = np.asarray(points)
     if points.ndim != 2:
         raise IsoscopeError(f"Neighbours are found among the rows of a matrix; got an array of shape {points.shape}.")
@@ -120,7 +120,7 @@ def _stored(points: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def row_hashes(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(m,) 64 bits by which equal rows of contiguous float32 or float64 are found, and the bits of each row's largest absolute value."""
+    """Return (m,) a 64-bit hash of each row of contiguous float32 or float64, and the bits of its largest absolute value."""
     word, whole = (np.uint64, 64) if points.dtype == np.float64 else (np.uint32, 32)
     factors = np.random.default_rng(0).integers(2**64, size=points.shape[1], dtype=np.uint64, endpoint=False) | np.uint64(1)
     hashes, sizes = np.empty(len(points), np.uint64), np.empty(len(points), np.uint64)
@@ -129,19 +129,19 @@ def row_hashes(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _distinct(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """The first of each set of equal points, in the given order; which of these each point is; and the largest absolute value."""
+    """Return the first of each set of equal points, which of these each point is, and the largest absolute value."""
     hashes, sizes = row_hashes(points)
     word = np.uint64 if points.dtype == np.float64 else np.uint32
     infinite = np.array([np.inf], points.dtype).view(word)[0]
     bad = int((sizes >= infinite).sum())
     if bad:
-        raise IsoscopeError(f"{bad} of {len(points)} points hold NaN or infinity, and have no neighbours; remove or mend them first.")
+        raise IsoscopeError(f"{bad} of {len(points)} points hold NaN or infinity, and have no neighbours; remove or correct them first.")
     order = np.argsort(hashes, kind="stable")
     same = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
     first = np.arange(len(points))
     if len(same):
         starts = np.flatnonzero(np.diff(same, prepend=-2) > 1)
-        for run in np.split(same, starts[1:]):  # points of one hash: almost always equal ones
+        for run in np.split(same, starts[1:]):  # points of one hash are almost always equal, but only their values prove it
             members = order[run[0] : run[-1] + 2]
             while len(members) > 1:
                 alike = (points[members] == points[members[0]]).all(1)
@@ -153,7 +153,7 @@ def _distinct(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
 
 
 def rounding(d: int) -> float:
-    """c, so that ‖a − b‖² ≥ (1 − c)(‖a‖² + ‖b‖²) − 2·p for the product p, in float32, of a and b as they were rounded to it.
+    """Return c, so that ‖a − b‖² ≥ (1 − c)(‖a‖² + ‖b‖²) − 2·p for the product p, in float32, of a and b as they were rounded to it.
 
     A sum of d products in any order is wrong by at most γ‖a‖‖b‖ ≤ γ(‖a‖² + ‖b‖²)/2, γ = d·u/(1 − d·u) (Higham 2002, §3.1); rounding
     the coordinates adds at most 2u(‖a‖² + ‖b‖²) to the product and to the lengths each. The bound is a sum of one part for a
@@ -163,22 +163,25 @@ def rounding(d: int) -> float:
 
 
 def spare(k: int, d: int) -> int:
-    """Candidates beyond k: so many that rounding rarely leaves a doubt, which is the larger the more dimensions there are."""
+    """Return the candidates to keep beyond k, so that rounding rarely leaves a doubt. The doubt grows with the dimension."""
     return 3 + d // 1024 + k // 8
 
 
 def passes() -> Any:
-    """The passes over the data: compiled where numba is installed."""
+    """Return the passes over the data, compiled if numba is installed."""
+    # Both exist because numba is optional, and because a search makes up most of a measurement of intrinsic dimension: one among 4096 × 768
+    # points takes 0.28 s of CPU compiled and 1.06 s in numpy, one for 128 neighbours 1.05 s and 4.0 s, and eight more give the null.
     return load_compiled("isoscope.estimation.neighbours_fused") or neighbours_plain
 
 
 class _Search:
-    """The candidates of all points, and what was decided by them."""
+    """The candidates of all points, and the nearest that were found among them."""
 
     def __init__(self, points: np.ndarray, kept: np.ndarray, k: int, largest: float, threads: int) -> None:
         n, d = len(kept), points.shape[1]
         self.points, self.kept, self.threads = points, kept, threads
-        middle = np.median(points[kept[:: -(-n // 65)]].astype(np.float64), axis=0)  # far points would draw a mean away from the others
+        # A median, because a few far points would draw a mean away from the others, whose products would then lose digits.
+        middle = np.median(points[kept[:: -(-n // 65)]].astype(np.float64), axis=0)
         self.scale = 2.0 ** np.floor(np.log2(SPAN / (2 * max(largest, 1e-300) * max(d, 1) ** 0.5)))
         self.x, self.half = np.empty((n, d), np.float32), np.empty(n)
         self._share(n, lambda at: passes().centre(points, kept, middle, self.scale, at.start, at.stop, self.x, self.half))
@@ -192,10 +195,10 @@ class _Search:
 
     def _share(self, n: int, work: Callable[[slice], None]) -> None:
         """Do the work on n rows, by all threads."""
-        self._each(_cut(0, n, LEAF), lambda: work)
+        self._each(_slices(0, n, LEAF), lambda: work)
 
     def _each(self, tasks: list[Any], worker: Callable[[], Callable[[Any], None]], told: Callable[[], None] = lambda: None) -> None:
-        """Do all tasks by all threads; this one is among them, and alone tells of it."""
+        """Do all tasks by all threads, this one included; only this one reports progress."""
         left = deque(tasks)
 
         def drain(told: Callable[[], None] = lambda: None) -> None:
@@ -203,7 +206,7 @@ class _Search:
             while True:
                 try:
                     task = left.popleft()
-                except IndexError:  # none is left
+                except IndexError:  # another thread took the last one
                     return
                 work(task)
                 told()
@@ -262,9 +265,9 @@ class _Search:
         passes().refine(*kept, at.start, at.stop, self.scores, self.indices, self.ceiling, unscaled, *found)
 
     def settle(self) -> int:
-        """Search again, among all points that their products do not rule out, where one that is no candidate could be nearer; how many."""
+        """Search again for points that could have a nearer neighbour among those that are no candidates; return how many."""
         worst = self.squares[:, -1] * self.scale**2 * (1 + 1e-9) / 2
-        limit = np.maximum(self.limit.astype(np.float64), -(SPAN**4))  # where every point is a candidate none is outside
+        limit = np.maximum(self.limit.astype(np.float64), -(SPAN**4))  # if every point is a candidate, none is outside
         outside = self.ceiling - limit - UNIT * np.abs(limit)
         doubtful = np.flatnonzero(~(outside > worst))
         needed = (self.ceiling - worst)[doubtful]
@@ -278,7 +281,7 @@ class _Search:
             def work(at: slice) -> None:
                 rows = doubtful[at]
                 ours = self.x[rows]
-                for columns in _cut(0, n, COLUMNS):
+                for columns in _slices(0, n, COLUMNS):
                     products = _products(ours, self.x[columns], buffer)
                     found = (self.points, self.kept), (self.squares, self.chosen)
                     passes().reconsider(products, rows, columns.start, self.lowered, needed[at], *found[0], *found[1])
@@ -286,36 +289,36 @@ class _Search:
             return work
 
         step = max(1, min(LEAF, -(-len(doubtful) // self.threads)))
-        self._each(_cut(0, len(doubtful), step), worker)
+        self._each(_slices(0, len(doubtful), step), worker)
         return len(doubtful)
 
 
 def _products(a: np.ndarray, b: np.ndarray, buffer: np.ndarray) -> np.ndarray:
-    """(rows of a, rows of b) in the buffer."""
+    """Return the products (rows of a, rows of b), in the buffer."""
     return np.matmul(a, b.T, out=buffer[: len(a) * len(b)].reshape(len(a), len(b)))
 
 
-def _cut(start: int, stop: int, size: int) -> list[slice]:
+def _slices(start: int, stop: int, size: int) -> list[slice]:
     return [slice(at, min(at + size, stop)) for at in range(start, stop, size)]
 
 
 def _tiles(start: int, stop: int) -> list[Tile]:
-    """Blocks of rows and of columns in which every pair of these points is once; those on the diagonal hold it twice."""
+    """Return blocks of rows and columns that hold every pair of these points once; those on the diagonal hold it twice."""
     if stop - start <= LEAF:
         return [(slice(start, stop), slice(start, stop))]
     half = LEAF
     while 2 * half < stop - start:
         half *= 2
     middle = start + half
-    apart = [(rows, columns) for rows in _cut(start, middle, ROWS) for columns in _cut(middle, stop, COLUMNS)]
+    apart = [(rows, columns) for rows in _slices(start, middle, ROWS) for columns in _slices(middle, stop, COLUMNS)]
     return apart + _tiles(start, middle) + _tiles(middle, stop)
 
 
 def estimate(n: int, d: int, threads: int | None = None) -> float:
-    """Seconds that the nearest neighbours of n points in d dimensions will take here, by a search among a few made ones."""
+    """Estimate the seconds that a search among n points in d dimensions takes here, from one among a few random points."""
     few = min(n, 4 * ROWS)
-    made = np.random.default_rng(0).standard_normal((few, d), dtype=np.float32)
-    neighbours(made[: min(few, 8)], 1, threads=threads)  # compiles
+    points = np.random.default_rng(0).standard_normal((few, d), dtype=np.float32)
+    neighbours(points[: min(few, 8)], 1, threads=threads)  # compiles, which must not be timed
     started = time.perf_counter()
-    neighbours(made, min(2, few - 1), threads=threads)
+    neighbours(points, min(2, few - 1), threads=threads)
     return (time.perf_counter() - started) * (n / few) ** 2

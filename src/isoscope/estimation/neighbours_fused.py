@@ -103,7 +103,7 @@ def offer(products: Any, first: int, second: int, lowered: Any, limit: Any, scor
 
 
 @_summing
-def _squared(a: Any, b: Any) -> float:
+def _squared_distance(a: Any, b: Any) -> float:
     total = 0.0
     for c in range(a.shape[0]):
         difference = np.float64(a[c]) - np.float64(b[c])
@@ -148,7 +148,7 @@ def refine(
             score = np.float64(scores[i, c])
             if j < 0 or (ceiling[i] - score - _UNIT * abs(score)) * unscaled > nearest[-1]:
                 break
-            _insert(nearest, found, _squared(row, points[kept[j]]), j)
+            _insert(nearest, found, _squared_distance(row, points[kept[j]]), j)
 
 
 @_exact
@@ -159,4 +159,4 @@ def reconsider(products: Any, rows: Any, second: int, lowered: Any, needed: Any,
         for c in range(products.shape[1]):
             j = second + c
             if products[r, c] - lowered[j] >= needed[r] and i != j:
-                _insert(squares[i], chosen[i], _squared(points[kept[i]], points[kept[j]]), j)
+                _insert(squares[i], chosen[i], _squared_distance(points[kept[i]], points[kept[j]]), j)

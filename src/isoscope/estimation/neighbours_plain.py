@@ -61,7 +61,7 @@ def offer(
         indices[own] = np.where(scores[own] == -np.inf, -1, np.take_along_axis(all_indices, best, 1))
 
 
-def _squared(points: np.ndarray, row: int, others: np.ndarray) -> Floats:
+def _squared_distances(points: np.ndarray, row: int, others: np.ndarray) -> Floats:
     parts = [((points[others[at]].astype(np.float64) - points[row]) ** 2).sum(1) for at in _steps(0, len(others), points.shape[1])]
     return np.concatenate([np.zeros(0), *parts])
 
@@ -88,7 +88,7 @@ def refine(
     """The nearest among the candidates of rows start to stop, by direct differences."""
     for i in range(start, stop):
         found = indices[i][indices[i] >= 0]
-        _insert(squares[i], chosen[i], _squared(points, kept[i], kept[found]), found)
+        _insert(squares[i], chosen[i], _squared_distances(points, kept[i], kept[found]), found)
 
 
 def reconsider(
@@ -106,4 +106,4 @@ def reconsider(
     columns = np.arange(second, second + products.shape[1])
     for r, i in enumerate(rows):
         found = columns[(products[r] - lowered[columns] >= needed[r]) & (columns != i)]
-        _insert(squares[i], chosen[i], _squared(points, kept[i], kept[found]), found)
+        _insert(squares[i], chosen[i], _squared_distances(points, kept[i], kept[found]), found)

@@ -1,4 +1,4 @@
-"""The difference of one metric between two clouds: paired where both have read the same documents, from both intervals otherwise."""
+"""The difference of one metric between two clouds: paired if both have read the same documents, from both intervals otherwise."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy as np
 from isoscope.core.number import NAN, Number
 from isoscope.core.numerics import Floats, margin
 from isoscope.estimation.cloud import Cloud
-from isoscope.estimation.declaration import AnyCloud
-from isoscope.estimation.metric import Metric
+from isoscope.estimation.metric import AnyCloud, Metric
 from isoscope.estimation.profile import SHARED_DOCUMENTS
 from isoscope.statistics.jackknife_groups import Totals
 
@@ -44,57 +43,57 @@ class Difference:
 
 
 class Traced(Cloud):
-    """A cloud that remembers what a metric's interval was made of: sums with one group left out, or a function of the eigenvalues."""
+    """A cloud that records how a metric makes its interval: from sums with one group left out, or by a function of the eigenvalues."""
 
     left_out: tuple[float, Floats] | None = None
     """The value, and the value without each of the groups that hold points."""
     of_spectrum: tuple[Callable[[Floats], Floats], bool] | None = None
     """The function, and whether its eigenvalues are centred."""
 
-    def grouped(
+    def jackknife_interval(
         self,
         estimate: Callable[[Totals], Floats],
         *,
         bounds: tuple[float, float] = (-np.inf, np.inf),
         transform: Callable[[Floats], Floats] = np.asarray,
     ) -> tuple[float, float]:
-        """As a cloud does it; the last one asked for is remembered."""
+        """Return the interval as a cloud does, and record the estimates behind the last one."""
         seen: list[Floats] = []
 
-        def watched(totals: Totals) -> Floats:
+        def record(totals: Totals) -> Floats:
             seen.append(np.asarray(estimate(totals)))
             return seen[-1]
 
-        found = super().grouped(watched, bounds=bounds, transform=transform)
+        found = super().jackknife_interval(record, bounds=bounds, transform=transform)
         self.left_out = (float(transform(seen[0])), transform(seen[1])) if len(seen) == 2 else None
         return found
 
-    def spectral_moves(
+    def bootstrap_shifts(
         self, function: Callable[[Floats], Floats], *, centred: bool = True, documents: np.ndarray | None = None
     ) -> Floats | None:
-        """Only the function is remembered: its draws are made for both clouds together."""
+        """Record the function only: `_bootstrap` draws the same documents for both clouds."""
         self.of_spectrum = function, centred
         return None
 
 
 def difference(metric: Metric, a: Number, b: Number, clouds: tuple[AnyCloud, AnyCloud] | None, scale: tuple[float, float]) -> Difference:
-    """b·scale₂ − a·scale₁ of a metric, the clouds being those behind the numbers where both have read the same documents."""
+    """Return b·scale₂ − a·scale₁ of a metric, from the clouds behind the numbers if both have read the same documents."""
     value = float(b) * scale[1] - float(a) * scale[0]
     if math.isnan(value):
         return Difference(NAN)
     if clouds is not None and isinstance(clouds[0], Cloud) and isinstance(clouds[1], Cloud):
-        found = _paired(metric, value, clouds[0], clouds[1], scale)
-        if found is not None:
-            return found
-    return unpaired(
+        paired = _paired_difference(metric, value, clouds[0], clouds[1], scale)
+        if paired is not None:
+            return paired
+    return unpaired_difference(
         value, (a.low * scale[0], float(a) * scale[0], a.high * scale[0]), (b.low * scale[1], float(b) * scale[1], b.high * scale[1])
     )
 
 
-def unpaired(value: float, a: tuple[float, float, float], b: tuple[float, float, float]) -> Difference:
-    """From two independent intervals (low, value, high): the distances to their ends add as squares.
+def unpaired_difference(value: float, a: tuple[float, float, float], b: tuple[float, float, float]) -> Difference:
+    """Return the difference from two independent intervals (low, value, high): the distances to their ends add as squares.
 
-    >>> found = unpaired(1.0, (0.97, 1.0, 1.03), (1.96, 2.0, 2.04))
+    >>> found = unpaired_difference(1.0, (0.97, 1.0, 1.03), (1.96, 2.0, 2.04))
     >>> round(found.low, 3), round(found.high, 3), found.how
     (0.95, 1.05, 'unpaired')
     """
@@ -105,19 +104,20 @@ def unpaired(value: float, a: tuple[float, float, float], b: tuple[float, float,
 
 
 def same_documents(a: Cloud, b: Cloud) -> bool:
-    """Whether every group holds as many items of the one as of the other: of one source, the same ones."""
+    """Return whether every group holds as many items of both clouds; with one source, these are the same items."""
     return a.groups is not None and b.groups is not None and np.array_equal(a.groups.units, b.groups.units)
 
 
-def _paired(metric: Metric, value: float, a: Cloud, b: Cloud, scale: tuple[float, float]) -> Difference | None:
-    """By resampling the documents of both together; None where this metric's interval is not made so."""
+def _paired_difference(metric: Metric, value: float, a: Cloud, b: Cloud, scale: tuple[float, float]) -> Difference | None:
+    """Return the difference by resampling the documents of both together; None if this metric's interval is not made so."""
     traced = [Traced(cloud.moments, cloud.groups, cloud.sample) for cloud in (a, b)]
-    found = [float(metric(cloud)) for cloud in traced]
+    values = [float(metric(cloud)) for cloud in traced]
     if all(cloud.of_spectrum is not None for cloud in traced):
         return _bootstrap(value, traced, scale)
+    # The interval's estimate must be the metric's value: a metric may also ask for an interval of something else, as a test.
     if all(
         cloud.left_out is not None and math.isclose(cloud.left_out[0], own, rel_tol=1e-6, abs_tol=1e-12)
-        for cloud, own in zip(traced, found, strict=True)
+        for cloud, own in zip(traced, values, strict=True)
     ):
         return _jackknife(value, traced, scale)
     return None
@@ -148,7 +148,7 @@ def _bootstrap(value: float, clouds: list[Traced], scale: tuple[float, float]) -
     """Draw the same documents of both samples; the draws' spread is moved onto the exact difference."""
     if not all(cloud.has("sample") for cloud in clouds):
         return None
-    own = [np.unique(cloud.drawn.unit) for cloud in clouds]
+    own = [np.unique(cloud.require_sample().unit) for cloud in clouds]
     shared = np.intersect1d(own[0], own[1])
     if len(shared) < SHARED_DOCUMENTS * max(map(len, own)):
         return None
@@ -156,7 +156,7 @@ def _bootstrap(value: float, clouds: list[Traced], scale: tuple[float, float]) -
     for cloud, units, factor in zip(clouds, own, scale, strict=True):
         assert cloud.of_spectrum is not None
         function, centred = cloud.of_spectrum
-        drawn = Cloud.spectral_moves(cloud, function, centred=centred, documents=None if len(units) == len(shared) else shared)
+        drawn = Cloud.bootstrap_shifts(cloud, function, centred=centred, documents=None if len(units) == len(shared) else shared)
         if drawn is None:
             return None
         moved.append(factor * drawn)

@@ -13,8 +13,8 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import THIS_N, Number
 from isoscope.core.numerics import Floats, margin
 from isoscope.estimation.cloud import Cloud
-from isoscope.estimation.declaration import AnyCloud, Declaration, Question, Subject, decorator_for
-from isoscope.estimation.simultaneous import band_factor
+from isoscope.estimation.inference import band_factor
+from isoscope.estimation.metric import AnyCloud, Declaration, Question, Subject, decorator_for
 from isoscope.statistics.jackknife_groups import effective_groups
 
 FEWEST_BLOCKS = 6
@@ -126,16 +126,17 @@ class Profile(Declaration):
             raise IsoscopeError(f"{self.name} is a number of a whole stack, and it was given one cloud; give it {{layer: cloud}}.")
         able = {layer: cloud for layer, cloud in clouds.items() if layer > 0 and self.available(cloud)}
         with_sample = [cloud for cloud in able.values() if cloud.has("sample")]
-        documents = shared_documents(cloud.drawn.unit for cloud in with_sample) if with_sample else None
+        documents = shared_documents(cloud.require_sample().unit for cloud in with_sample) if with_sample else None
         estimates = {layer: self.estimate_layer(cloud, documents) for layer, cloud in able.items()}
         return self.combine_layers(estimates, max(clouds, default=0))
 
     def estimate_layer(self, cloud: Cloud, documents: np.ndarray | None = None) -> LayerEstimate:
         """Estimate the number of one layer, with draws from these documents, or from all that its sample has."""
-        own = np.unique(cloud.drawn.unit) if cloud.has("sample") else np.empty(0, np.uint64)
+        unit = cloud.require_sample().unit if cloud.has("sample") else np.empty(0, np.uint64)
+        own = np.unique(unit)
         chosen = own if documents is None else documents
-        shifts = cloud.spectral_moves(self._layer_value, documents=None if np.array_equal(own, chosen) else chosen)
-        sizes = np.unique(cloud.drawn.unit[np.isin(cloud.drawn.unit, chosen)], return_counts=True)[1] if len(own) else np.empty(0)
+        shifts = cloud.bootstrap_shifts(self._layer_value, documents=None if np.array_equal(own, chosen) else chosen)
+        sizes = np.unique(unit[np.isin(unit, chosen)], return_counts=True)[1]
         effective = effective_groups(sizes.astype(np.float64)) if len(sizes) else 0.0
         return LayerEstimate(cloud.spectral_value(self._layer_value), shifts, chosen, len(own), effective, cloud.n, cloud.d)
 

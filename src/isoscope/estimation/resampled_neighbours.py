@@ -16,13 +16,13 @@ from isoscope.statistics.sample import mix
 GROUPS = 20
 """Groups of items that are left out in turn."""
 SPARE = 14
-"""A point from which a group is taken away needs others in the place of lost neighbours: twice as many as before, and so many more."""
+"""When a group is left out, other points replace lost neighbours: twice as many neighbours are known, and this many more."""
 DRAWS = 8
 """Isotropic clouds drawn for a null."""
 WORK = 4096**2 * 1024
-"""Of clouds with a larger n²d fewer are drawn, and one at least."""
+"""Fewer clouds are drawn if n²d is larger than this, but at least one."""
 MOST = 20
-"""Neighbours that are known of each isotropic point."""
+"""Neighbours that are found for each isotropic point."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class Among:
 
     @property
     def complete(self) -> bool:
-        """Whether the neighbours of every chosen point could be had from what was found."""
+        """Whether enough neighbours of every chosen point are known."""
         return len(self.indices) == self.size
 
 
 def among(found: Neighbours, chosen: np.ndarray, k: int) -> Among:
-    """The k nearest of chosen distinct points among the chosen, from neighbours that were found among all."""
+    """Return the k nearest of chosen distinct points among the chosen, from neighbours that were found among all."""
     number = np.full(len(found.kept), -1)
     number[chosen] = np.arange(len(chosen))
     indices = number[found.indices[chosen]]
@@ -53,14 +53,14 @@ def among(found: Neighbours, chosen: np.ndarray, k: int) -> Among:
 
 
 def jackknife_error(found: Neighbours, k: int, fit: Callable[[Among], float], unit: np.ndarray) -> tuple[float, float]:
-    """The standard error of a fit to k neighbours, by leaving out groups of items in turn, and its degrees of freedom.
+    """Return the standard error of a fit to k neighbours, by leaving out groups of items in turn, and its degrees of freedom.
 
-    Each time it is fitted to the neighbours that are then nearest. Of neighbourhoods of many points this is the valid way: in high
-    dimension all of them depend on each other. It is somewhat too wide. NaN where there are fewer than three groups, in effect.
+    Each fit takes the neighbours that are then nearest. This is valid for neighbourhoods of many points, which all depend on each other in
+    high dimension. It is somewhat too wide. NaN with fewer than three effective groups.
 
     Args:
         found: the neighbours of all points, some more than k of each.
-        k: how many the fit looks at.
+        k: how many the fit reads.
         fit: the number.
         unit: (m,) the hash of each given point's item.
     """
@@ -80,17 +80,17 @@ def jackknife_error(found: Neighbours, k: int, fit: Callable[[Among], float], un
 
 @dataclass(frozen=True)
 class IsotropicCloud:
-    """What is kept of a cloud of isotropic Gaussian points; the points themselves would be most of a run's memory."""
+    """The neighbours in a cloud of isotropic Gaussian points; the points themselves would be most of a run's memory."""
 
     found: Neighbours
     length: float
     """The mean length of a centred point."""
 
 
-def matched(n: int) -> int:
-    """n to within 1.6 %, so that layers and policies that differ by a few points share their null.
+def round_sample_size(n: int) -> int:
+    """Return n to within 1.6 %, so that layers and policies that differ by a few points share their null.
 
-    >>> matched(63), matched(4090)
+    >>> round_sample_size(63), round_sample_size(4090)
     (63, 4096)
     """
     step = 1 << max(n.bit_length() - 6, 0)
@@ -99,18 +99,18 @@ def matched(n: int) -> int:
 
 @lru_cache(maxsize=2)
 def isotropic_clouds(n: int, d: int) -> list[IsotropicCloud]:
-    """A few isotropic clouds of n points in d dimensions, drawn one after the other."""
+    """Return a few isotropic clouds of n points in d dimensions."""
     rng = np.random.default_rng([n, d])
     clouds = []
     for _ in range(max(1, min(DRAWS, int(DRAWS * WORK / (n * n * d))))):
         points = rng.standard_normal((n, d), dtype=np.float32)
         clouds.append(IsotropicCloud(neighbours(points, min(MOST, n - 1)), mean_length(points)))
-        del points  # before the next are drawn
+        del points  # before the next are drawn: two clouds would double the peak
     return clouds
 
 
 def mean_length(points: np.ndarray) -> float:
-    """The mean length of a centred point.
+    """Return the mean length of a centred point.
 
     >>> mean_length(np.array([[3.0, 4.0], [-3.0, -4.0]]))
     5.0

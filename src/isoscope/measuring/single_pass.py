@@ -10,6 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from isoscope.core.site import Site
+from isoscope.estimation.matrix_cloud import accumulate
 from isoscope.measuring.memory_estimate import Plan, SitePlan
 from isoscope.measuring.options import Options
 from isoscope.measuring.sites import Sites
@@ -19,7 +20,6 @@ from isoscope.models.tapping.layout import BatchLayout, Slicer
 from isoscope.runs.states import mistake_in_statistics
 from isoscope.runs.tensors import group_by_site, unpack_statistics
 from isoscope.statistics.any_statistics import Statistics, fits, state_of
-from isoscope.statistics.matrix_statistics import accumulate
 from isoscope.statistics.site_statistics import SiteStatistics
 
 TABLE_ROWS = 1024

@@ -19,7 +19,7 @@ from isoscope.models.tapping.blocks import number_stages, points_of
 from isoscope.models.tapping.layout import BatchLayout
 from isoscope.models.tapping.reduction import reduce_state
 from isoscope.models.tapping.tap import Tap
-from isoscope.statistics.any_statistics import Statistics, filled
+from isoscope.statistics.any_statistics import Statistics
 from isoscope.statistics.site_statistics import SiteStatistics
 
 
@@ -149,7 +149,7 @@ class Sites:
     def check(self) -> None:
         """Refuse a site that received nothing: it is an error, not a gap."""
         for site, statistics in self.statistics.items():
-            if not filled(statistics):
+            if not statistics.slices_in_use:
                 raise IsoscopeError(f"{site.label} of {self.name} received no points.")
 
     def plans(self, tokens: int | None) -> list[Plan]:

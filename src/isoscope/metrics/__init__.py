@@ -7,8 +7,7 @@ stack). To add one, add a file here or in a folder `metrics` of `ISOSCOPE_PLUGIN
 from __future__ import annotations
 
 from isoscope.core.registry import Registry
-from isoscope.estimation.declaration import Subject
-from isoscope.estimation.metric import Metric, Series
+from isoscope.estimation.metric import Metric, Series, Subject
 from isoscope.estimation.profile import Profile
 
 registry: Registry[Metric | Series | Profile] = Registry((Metric, Series, Profile), "metric", __name__)

@@ -1,7 +1,8 @@
-"""The cosine of two points: its mean over all pairs, between and within items and around the mean, and its standard deviation."""
+"""The cosine of two points: its mean over all pairs, between and within items, around the mean, by dimension, and as a score."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -9,8 +10,7 @@ import numpy as np
 from isoscope.core.number import POPULATION, THIS_N, Number
 from isoscope.core.numerics import Floats
 from isoscope.estimation.cloud import Cloud
-from isoscope.estimation.declaration import Question
-from isoscope.estimation.metric import Curve, metric, series
+from isoscope.estimation.metric import Curve, Question, metric, series
 from isoscope.statistics.jackknife_groups import GROUPS, Groups, Totals, between_cosine_of
 from isoscope.statistics.kernel import Sums
 
@@ -30,12 +30,9 @@ def between_cosine(cloud: Cloud) -> Number:
     0.3333333333333333
     """
     if cloud.groups is None:
-        return _no_groups(cloud)
-    totals = cloud.groups.totals
-    pairs = float(totals.alive**2 - totals.pairs)
-    if pairs <= 0:
-        return Number(np.nan, n=cloud.moments.alive, d=cloud.d, note="all points come from one item")
-    return _number(cloud, float(between_cosine_of(totals)), pairs, cloud.grouped(between_cosine_of, bounds=(-1.0, 1.0)))
+        return _undefined(cloud, "groups of items were not kept")
+    t = cloud.groups.totals
+    return _mean_over_pairs(cloud, between_cosine_of, float(t.alive**2 - t.pairs), "all points come from one item")
 
 
 @_cosine(interval_about=POPULATION, title="Mean cosine within items")
@@ -47,12 +44,9 @@ def within_cosine(cloud: Cloud) -> Number:
     Range −1 to 1. Null 0, with standard deviation √(2/(d·pairs)).
     """
     if cloud.groups is None:
-        return _no_groups(cloud)
-    totals = cloud.groups.totals
-    pairs = float(totals.pairs - totals.alive)
-    if pairs <= 0:
-        return Number(np.nan, n=cloud.moments.alive, d=cloud.d, note="every item is one point")
-    return _number(cloud, float(_within(totals)), pairs, cloud.grouped(_within, bounds=(-1.0, 1.0)))
+        return _undefined(cloud, "groups of items were not kept")
+    t = cloud.groups.totals
+    return _mean_over_pairs(cloud, _within_cosine_of, float(t.pairs - t.alive), "every item is one point")
 
 
 @_cosine(interval_about=THIS_N, title="Mean cosine")
@@ -69,11 +63,10 @@ def mean_cosine(cloud: Cloud) -> Number:
     0.3333333333333333
     """
     m = cloud.moments
-    n = m.alive
-    if n < 2:
-        return Number(np.nan, n=n, d=cloud.d, note="fewer than two points have a direction")
-    value = (float(m.directions @ m.directions) - n) / (n * (n - 1))
-    return _number(cloud, value, n * (n - 1), cloud.grouped(_over_all_pairs, bounds=(-1.0, 1.0)))
+    pairs = m.alive * (m.alive - 1)
+    # Exact from the moments of all points; the sums of groups add up to the same, but for the last digits.
+    value = (float(m.directions @ m.directions) - m.alive) / pairs if pairs else np.nan
+    return _mean_over_pairs(cloud, _mean_cosine_of, pairs, "fewer than two points have a direction", value=value)
 
 
 @metric(reads=("cosine",), range=(0.0, 1.0), title="Standard deviation of the cosine", question=Question.DIRECTIONS)
@@ -92,17 +85,18 @@ def cosine_sd(cloud: Cloud) -> Number:
     assert moment is not None
     n = moment.n
     if n < 2:
-        return Number(np.nan, n=n, d=d, note="fewer than two points have a direction")
+        return _undefined(cloud, "fewer than two points have a direction")
     if moment.points is not None:
         cosines = moment.points @ moment.points.T
         variance = float(np.var(cosines[~np.eye(n, dtype=bool)]))
     else:
         assert moment.shift is not None
         assert moment.outer is not None
+        # ‖Σuuᵀ‖² and ‖Σu‖⁴ agree to many digits in a narrow cone. About a shift c, only small sums are subtracted from each other.
         c, s, G = moment.shift, moment.total, moment.outer
         along = G @ c  # Σ (c·w) w
         first, second = float(c @ s), float(c @ along)  # Σ c·w, Σ (c·w)²
-        itself = 1 - float(c @ c)  # what u·u − c·c is, for every u
+        itself = 1 - float(c @ c)  # u·u − c·c, the same for every u
         pairs = n * (n - 1)
         mean = (2 * n * first + float(s @ s) - n * itself) / pairs
         square = (2 * n * second + 2 * first**2 + float((G * G).sum()) + 4 * float(along @ s) - n * itself**2) / pairs
@@ -122,7 +116,7 @@ def centred_cosine(cloud: Cloud) -> Number:
 
     Biś et al. (2021) remove the mean and find near-isotropy.
     """
-    sample, d = cloud.drawn, cloud.d
+    sample, d = cloud.require_sample(), cloud.d
     u = sample.points.astype(np.float64)
     longest = float(np.sqrt(np.einsum("ij,ij->i", u, u).max()))
     u -= u.mean(0)  # in place, here and below: a copy of a large sample is expensive
@@ -138,7 +132,7 @@ def centred_cosine(cloud: Cloud) -> Number:
     ones = np.ones(m)
     groups = Groups(d)
     groups.update(owner % GROUPS, [Sums(ones, 0 * ones, u, u, np.zeros(d), ones, ones, 0)])
-    low, high = Cloud(cloud.moments, groups).grouped(_over_all_pairs, bounds=(-1.0, 1.0))
+    low, high = Cloud(cloud.moments, groups).jackknife_interval(_mean_cosine_of, bounds=(-1.0, 1.0))
     spread = float(((1 - r * (1 / r).mean()) ** 2).sum())
     pairs = m * (m - 1)
     value, null, null_sd = (float(total @ total) - m) / pairs, (spread - m) / pairs, spread * (2 / d) ** 0.5 / pairs
@@ -158,20 +152,124 @@ def between_cosine_left_out(cloud: Cloud) -> Curve:
     return filled[known].astype(np.float64), left_out[known], cloud.groups.counts[0, 0][filled[known]]
 
 
-def _within(t: Totals) -> Floats:
+def _within_cosine_of(t: Totals) -> Floats:
     return np.asarray((t.within - t.alive) / (t.pairs - t.alive))
 
 
-def _over_all_pairs(t: Totals) -> Floats:
+def _mean_cosine_of(t: Totals) -> Floats:
     return np.asarray(((t.directions**2).sum(-1) - t.alive) / (t.alive * (t.alive - 1)))
 
 
-def _no_groups(cloud: Cloud) -> Number:
-    return Number(np.nan, n=cloud.moments.alive, d=cloud.d, note="groups of items were not kept")
+def _undefined(cloud: Cloud, reason: str) -> Number:
+    return Number(np.nan, n=cloud.moments.alive, d=cloud.d, note=reason)
 
 
-def _number(cloud: Cloud, value: float, pairs: float, interval: tuple[float, float]) -> Number:
-    """A mean over this many ordered pairs. Rounding may lift the mean of equal directions above 1."""
-    low, high = interval
+def _mean_over_pairs(
+    cloud: Cloud, estimate: Callable[[Totals], Floats], pairs: float, reason: str, *, value: float | None = None
+) -> Number:
+    """Return a mean cosine over this many ordered pairs; undefined, for this reason, if there are none."""
+    if not pairs > 0:
+        return _undefined(cloud, reason)
+    low, high = cloud.jackknife_interval(estimate, bounds=(-1.0, 1.0))
+    value = float(estimate(cloud.totals)) if value is None else value
+    # Rounding may lift the mean of equal directions above 1.
     null_sd = (2 / (cloud.d * pairs)) ** 0.5
     return Number(min(value, 1.0), n=cloud.moments.alive, d=cloud.d, low=low, high=high, null=0.0, null_sd=null_sd)
+
+
+SCORE_RANGE = 0.0, 2.5
+
+
+def _isotropy_score_of(t: Totals, d: int) -> Floats:
+    cosine = np.minimum(between_cosine_of(t), 1.0)  # rounding may lift it above
+    above = np.maximum(cosine, 0.0)
+    return np.asarray(1 - cosine * (1 + (1 - above) * (1 - 3 * above) / (2 * d)))
+
+
+@_cosine(range=SCORE_RANGE, interval_about=POPULATION, title="Isotropy score")
+def isotropy_score(cloud: Cloud) -> Number:
+    """How isotropic directions are, on a scale that does not depend on the dimension: 1 is isotropic, 0 is where all agree.
+
+    ``1 − c·(1 + (1 − c)(1 − 3c)/(2d))`` with c the mean cosine of points of different documents (c = 0 in the bracket where it is
+    negative). Of points b + σz with z ~ N(0, I) it is 1/(1 + ‖b‖²/(dσ²)), the part of the squared length that is not drift: the cosine
+    itself falls short of that by up to 1/(2d) of it, which the bracket takes back, to 0.0005 for d ≥ 16. Blind to what is centred.
+
+    Range 0 to 2 + 1/(2d), above 1 by chance or where directions are opposite. Null 1, with standard deviation (1 + 1/(2d))·√(2/(d·pairs)).
+
+    Mardia and Jupp (2000): Rayleigh's test of uniform directions.
+
+    >>> isotropy_score([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    0.6666666666666667
+    """
+    n, d = cloud.moments.alive, cloud.d
+    if cloud.groups is None:
+        return _undefined(cloud, "groups of items were not kept")
+    t = cloud.groups.totals
+    pairs = float(t.alive**2 - t.pairs)
+    if pairs <= 0:
+        return _undefined(cloud, "all points come from one item" if n else "no point has a direction")
+    low, high = cloud.jackknife_interval(lambda t: _isotropy_score_of(t, d), bounds=SCORE_RANGE)
+    null_sd = (1 + 1 / (2 * d)) * (2 / (d * pairs)) ** 0.5
+    return Number(float(_isotropy_score_of(t, d)), n=n, d=d, low=low, high=high, null=1.0, null_sd=null_sd)
+
+
+LARGEST = 10
+_share = partial(metric, reads=("sums",), wants=("groups",), range=(0.0, np.inf), interval_about=THIS_N, question=Question.COORDINATES)
+
+
+@_share(title="Share of the top dimension")
+def top_dimension_share(cloud: Cloud) -> Number:
+    """How much of the mean cosine a single "rogue" dimension carries; the note says which.
+
+    ``CCᵢ = (sᵢ² − Σuᵢ²)/(n(n−1))``, the largest over ΣCC, s = Σu. Undefined unless the lower bound of the mean cosine is above 0.
+
+    Range 0 to 1, and above 1 if other dimensions are negative. Null 1/d: all dimensions alike.
+
+    Timkey and van Schijndel (2021).
+    """
+    return _share_of_largest(cloud, 1)
+
+
+@_share(title="Share of the top three dimensions")
+def top3_dimension_share(cloud: Cloud) -> Number:
+    """How much of the mean cosine three "rogue" dimensions carry together; the note says which.
+
+    As `top_dimension_share`, for the three largest. Range 0 to 1, and above 1 if other dimensions are negative. Null 3/d.
+
+    Timkey and van Schijndel (2021).
+    """
+    return _share_of_largest(cloud, 3)
+
+
+@series(reads=("sums",), title="Dimensions that carry the cosine")
+def dimension_share(cloud: Cloud) -> Curve:
+    """The ten dimensions that carry most of the mean cosine, and the share of each; nothing if the mean cosine is not above 0."""
+    cosines = _cosine_by_dimension(cloud)
+    mean_cosine = float(cosines.sum())
+    order = np.argsort(cosines)[::-1][: LARGEST if mean_cosine > 0 else 0]
+    return order.astype(float), cosines[order] / (mean_cosine if mean_cosine > 0 else 1.0), np.ones(len(order))
+
+
+def _cosine_by_dimension(cloud: Cloud) -> Floats:
+    """Return (d,) each dimension's part of the mean cosine, (sᵢ² − Σuᵢ²)/(n(n−1)). The parts add up to it."""
+    m = cloud.moments
+    return np.asarray((m.directions**2 - m.squared) / max(m.alive * (m.alive - 1), 1))
+
+
+def _share_of_largest(cloud: Cloud, count: int) -> Number:
+    """Return the part of the mean cosine that its `count` largest dimensions carry."""
+    m, cosines = cloud.moments, _cosine_by_dimension(cloud)
+    largest = np.argsort(cosines)[::-1][:count]
+
+    def share(t: Totals) -> Floats:
+        # Σuᵢ² is not kept by group, so a part left out is taken to lower it in proportion to its points.
+        squared = (t.alive[..., None] / m.alive) * m.squared
+        parts = (t.directions**2 - squared) / (t.alive * (t.alive - 1))[..., None]
+        return np.asarray(parts[..., largest].sum(-1) / parts.sum(-1))
+
+    if m.alive < 2 or not cosines.sum() > 0 or not cloud.jackknife_interval(_mean_cosine_of)[0] > 0:
+        return _undefined(cloud, "undefined: the mean cosine is not above zero")
+    low, high = cloud.jackknife_interval(share)
+    value = float(cosines[largest].sum() / float(cosines.sum()))
+    note = f"dimension {', '.join(str(i) for i in largest)}"
+    return Number(value, n=m.alive, d=cloud.d, low=low, high=high, null=count / cloud.d, note=note)

@@ -1,4 +1,4 @@
-"""Drift: the length of the common mean, and the part of the squared length that it makes."""
+"""The length of the common mean, the part of the squared length that it makes, and the norms of the points."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import numpy as np
 from isoscope.core.number import POPULATION, Number
 from isoscope.core.numerics import Floats
 from isoscope.estimation.cloud import Cloud
-from isoscope.estimation.declaration import Question
 from isoscope.estimation.isotropic_quantiles import clipped_square
-from isoscope.estimation.metric import metric
+from isoscope.estimation.metric import Curve, Question, metric, series
 from isoscope.statistics.jackknife_groups import Totals
 
+BINS = 40
+"""Bins of the histogram of norms."""
 _drift = partial(metric, reads=("sums",), wants=("groups",), interval_about=POPULATION, question=Question.COMMON_MEAN)
 
 
@@ -36,7 +37,7 @@ def drift_ratio(cloud: Cloud) -> Number:
         return Number(np.nan, n=n, d=d, note="all points come from one item")
     if not t.norm2 > 0:
         return Number(np.nan, n=n, d=d, note="all points are zero")
-    low, high = cloud.grouped(_ratio, bounds=(0.0, 1.0), transform=_within_range)
+    low, high = cloud.jackknife_interval(_ratio, bounds=(0.0, 1.0), transform=_within_range)
     chance = (2 / (d * pairs)) ** 0.5
     mean, sd = clipped_square(d, 1.0)
     return Number(float(_within_range(_ratio(t))), n=n, d=d, low=low, high=high, null=mean * chance, null_sd=sd * chance)
@@ -62,7 +63,7 @@ def drift_norm(cloud: Cloud) -> Number:
     pairs = float(t.n**2 - t.raw_pairs)
     if not pairs > 0:
         return Number(np.nan, n=n, d=d, note="all points come from one item")
-    low, high = cloud.grouped(lambda t: t.squared_mean, bounds=(0.0, np.inf), transform=_root)
+    low, high = cloud.jackknife_interval(lambda t: t.squared_mean, bounds=(0.0, np.inf), transform=_root)
     chance = (float(t.norm2) / n * (2 / (d * pairs)) ** 0.5) ** 0.5
     mean, sd = clipped_square(d, 0.5)
     return Number(float(_root(t.squared_mean)), n=n, d=d, low=low, high=high, null=mean * chance, null_sd=sd * chance).scaled_by(cloud.unit)
@@ -78,3 +79,34 @@ def _within_range(ratio: Floats) -> Floats:
 
 def _root(square: Floats) -> Floats:
     return np.asarray(np.sqrt(np.maximum(square, 0.0)))
+
+
+@_drift(range=(0.0, np.inf), title="Mean norm", at_least=1)
+def mean_norm(cloud: Cloud) -> Number:
+    """How long the points are on average: E‖x‖.
+
+    Range 0 to ∞. It has no null: a length says nothing of directions.
+
+    >>> mean_norm([[3.0, 4.0], [0.0, 1.0]])
+    3.0
+    """
+    low, high = cloud.jackknife_interval(lambda t: np.asarray(t.norm / t.n), bounds=(0.0, np.inf))
+    return Number(cloud.moments.norm / cloud.n, n=cloud.n, d=cloud.d, low=low, high=high).scaled_by(cloud.unit)
+
+
+@series(reads=("sample",), title="Norms")
+def norms(cloud: Cloud) -> Curve:
+    """A histogram of the sample's norms: bin centres, the part of the points in each, and the bins' widths.
+
+    Bins are even on a logarithmic scale if the largest norm is more than ten times the median, so that massive points show.
+    """
+    lengths = np.linalg.norm(cloud.require_sample().points.astype(np.float64), axis=1) * cloud.unit
+    lengths = lengths[lengths > 0]
+    if not len(lengths):
+        return np.zeros(0), np.zeros(0), np.zeros(0)
+    low, high = float(lengths.min()), float(lengths.max())
+    if high <= low * (1 + 1e-9):
+        return np.array([low]), np.ones(1), np.zeros(1)
+    edges = np.geomspace(low, high, BINS + 1) if high > 10 * float(np.median(lengths)) else np.linspace(low, high, BINS + 1)
+    counts, edges = np.histogram(lengths, edges)
+    return (edges[1:] + edges[:-1]) / 2, counts / len(lengths), np.diff(edges)

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from isoscope.core.number import POPULATION, THIS_N, Number
-from isoscope.core.numerics import Floats
+from isoscope.core.numerics import Floats, margin
 from isoscope.estimation.cloud import Cloud
-from isoscope.estimation.declaration import Question
-from isoscope.estimation.eigenvalues import top_part
-from isoscope.estimation.metric import metric
-from isoscope.estimation.participation import FEWEST, corrected_participation
+from isoscope.estimation.eigenvalues import ROWS, top_part
+from isoscope.estimation.metric import Question, metric
+from isoscope.statistics.jackknife_groups import effective_groups
 
-_ratio = partial(metric, question=Question.DIMENSIONS_IN_USE)
+FEWEST = 4
+"""An average over four points of different documents needs at least four documents."""
+_ratio = partial(metric, wants=("sample",), interval_about=THIS_N, question=Question.DIMENSIONS_IN_USE)
 
 
 def _participation(values: Floats) -> Floats:
     return np.asarray(values.sum(-1) ** 2 / (values**2).sum(-1))
 
 
-@_ratio(reads=("second",), wants=("sample",), range=(1.0, np.inf), interval_about=THIS_N, title="Participation ratio")
+@_ratio(reads=("second",), range=(1.0, np.inf), title="Participation ratio")
 def participation_ratio(cloud: Cloud) -> Number:
     """How many directions share the variance, counting each by its square.
 
@@ -54,7 +56,7 @@ def participation_ratio_corrected(cloud: Cloud) -> Number:
     """
     n, d = cloud.n, cloud.d
     if np.isnan(cloud.spectral_value(top_part)):
-        return Number(np.nan, n=n, d=d, note="all points are equal" if n > 1 else "a single point has no spectrum")
+        return Number(np.nan, n=n, d=d, note="all points are equal")
     estimate = corrected_participation(cloud)
     if estimate is None:
         return Number(np.nan, n=n, d=d, note=f"needs points of more documents than these, of {FEWEST} at least")
@@ -62,7 +64,7 @@ def participation_ratio_corrected(cloud: Cloud) -> Number:
     return Number(value, n=n, d=d, low=low, high=high, null=d * (1 - 0.798 / n), null_sd=1.168 * d / n)
 
 
-@_ratio(reads=("second",), wants=("sample",), range=(0.0, 1.0), interval_about=THIS_N, title="IsoScore")
+@_ratio(reads=("second",), range=(0.0, 1.0), title="IsoScore")
 def isoscore(cloud: Cloud) -> Number:
     """How evenly the variance is spread over all d directions: 1 is isotropic, 0 is a line.
 
@@ -76,3 +78,99 @@ def isoscore(cloud: Cloud) -> Number:
     if cloud.d < 2:
         return Number(np.nan, n=cloud.n, d=cloud.d, note="one dimension is always evenly spread")
     return cloud.spectral(lambda values: np.asarray((_participation(values) - 1) / (cloud.d - 1)), bounds=(0.0, 1.0))
+
+
+@dataclass(frozen=True)
+class Products:
+    """Sums over the products of a sample's points, centred, by document; sums over one, two and three points are kept apart."""
+
+    count: Floats  # points
+    square: Floats  # Σ‖y‖²
+    fourth: Floats  # Σ‖y‖⁴
+    pairs: Floats  # Σ y_s·y_t, s ≠ t
+    squared_pairs: Floats  # Σ (y_s·y_t)², s ≠ t
+    ends: Floats  # Σ (y_s·y_t)(y_t·y_u) where two of the three are one point
+    chains: Floats  # the same where all three differ
+    along: Floats  # Σ yᵀAy, A the sum of yyᵀ over all points of the cloud
+    along_pairs: Floats  # Σ y_sᵀAy_t, s ≠ t
+
+
+def sample_products(cloud: Cloud) -> Products:
+    """Return the products of the sample's points within each of its documents."""
+    spectrum, sample = cloud.spectrum(), cloud.require_sample()
+    documents, owner = np.unique(sample.unit, return_inverse=True)
+    order = np.argsort(owner, kind="stable")
+    vectors, weights = np.ascontiguousarray(spectrum.vectors), spectrum.values * (cloud.n - 1)
+    y = np.empty((len(order), spectrum.size))
+    for at in range(0, len(order), ROWS):
+        np.matmul(sample.points[order[at : at + ROWS]] - spectrum.mean, vectors, out=y[at : at + ROWS])
+    starts = np.searchsorted(owner[order], np.arange(len(documents) + 1))
+    square = np.vecdot(y, y)
+    along = np.concatenate([np.vecdot(part * weights, part) for part in np.split(y, range(ROWS, len(y), ROWS))])
+    by_document = [np.add.reduceat(part, starts[:-1]) for part in (square, square**2, along)]
+    pairs, squared_pairs, ends, chains, along_pairs = np.zeros((5, len(documents)))
+    for i in np.flatnonzero(np.diff(starts) > 1):
+        rows = slice(starts[i], starts[i + 1])
+        gram, total = y[rows] @ y[rows].T, y[rows].sum(0)
+        others = gram.sum(1) - square[rows]
+        pairs[i] = others.sum()
+        squared_pairs[i] = (gram * gram).sum() - by_document[1][i]
+        ends[i] = 2 * (square[rows] @ others) + squared_pairs[i]
+        chains[i] = others @ others - squared_pairs[i]
+        along_pairs[i] = (total * weights) @ total - by_document[2][i]
+    return Products(
+        np.diff(starts).astype(np.float64), by_document[0], by_document[1], pairs, squared_pairs, ends, chains, by_document[2], along_pairs
+    )
+
+
+def within_items(cloud: Cloud, products: Products) -> float:
+    """Return Σ_item ‖Y_item‖², Y an item's sum about the mean of the points, as the sample gives it."""
+    r = cloud.n / float(products.count.sum())
+    return float(r * products.square.sum() + r**2 * products.pairs.sum())
+
+
+def unbiased_trace(cloud: Cloud, products: Products) -> float:
+    """Return tr Σ = E‖x‖² − ‖μ‖², with ‖μ‖² over pairs of different documents; about the mean of the points, so drift costs no digits."""
+    n = cloud.n
+    return float((n - 1) * cloud.spectrum().values.sum() / n + within_items(cloud, products) / (n**2 - float(cloud.totals.raw_pairs)))
+
+
+def squared_trace(cloud: Cloud, products: Products) -> float:
+    """Return tr(Σ²) without its bias at finite n: the average over pairs, triples and quadruples of points of different documents.
+
+    tr(Σ²) = tr(M²) − 2μᵀMμ + ‖μ‖⁴ about any origin, with M = E xxᵀ. About the mean of the points, sums over different documents
+    are sums over all less those within a document. The former are exact; the latter are small, and the sample gives them.
+    """
+    n, pairs = cloud.n, float(cloud.totals.raw_pairs)
+    r = n / float(products.count.sum())  # the points of the cloud that one of the sample stands for
+    sums = (cloud.n - 1) * cloud.spectrum().values
+    whole = float(sums @ sums)
+    second = whole - r * products.fourth.sum() - r**2 * products.squared_pairs.sum()
+    third = 2 * (r * products.fourth.sum() + r**2 * products.ends.sum() + r**3 * products.chains.sum())
+    third -= r * products.along.sum() + r**2 * products.along_pairs.sum()
+    fourth = within_items(cloud, products) ** 2
+    return float(second - 2 * third / n + fourth / n**2) / (n**2 - pairs)
+
+
+def corrected_participation(cloud: Cloud) -> tuple[float, float, float] | None:
+    """Return the participation ratio (tr Σ)²/tr(Σ²) of the population with its 95 % interval; None if there are too few documents.
+
+    The interval is symmetric for the logarithm. Its standard error comes from the influence of each of the sample's documents, which is
+    computed from its products with the other documents.
+    """
+    totals, products = cloud.totals, cloud.cached(sample_products)
+    n, m, documents = float(cloud.n), float(products.count.sum()), len(products.count)
+    if documents < FEWEST or not totals.n**2 > totals.raw_pairs:
+        return None
+    trace, squared = unbiased_trace(cloud, products), squared_trace(cloud, products)
+    if not trace > 0 or not squared > 0:
+        return None
+    value = trace**2 / squared
+    r = n / m
+    if not (n - r * products.count > 0).all():
+        return value, np.nan, np.nan
+    with_others = (products.along - products.fourth - r * products.squared_pairs) / (n - r * products.count)
+    influence = products.square / products.square.sum() - with_others / with_others.sum()
+    error = 2 * float((influence**2).sum() * documents / (documents - 1)) ** 0.5
+    half = margin(error, effective_groups(products.count) - 1)
+    return value, value * float(np.exp(-half)), value * float(np.exp(half))

@@ -7,8 +7,7 @@ import numpy as np
 from isoscope.core.number import THIS_N, Number
 from isoscope.core.numerics import Floats
 from isoscope.estimation.cloud import Cloud
-from isoscope.estimation.declaration import Question
-from isoscope.estimation.metric import metric
+from isoscope.estimation.metric import Question, metric
 
 DRAWS = 100
 AT_ONCE = 64
@@ -53,7 +52,7 @@ def partition_isotropy(cloud: Cloud) -> Number:
 
     Mu and Viswanath (2018); Arora et al. (2016).
     """
-    sample = cloud.drawn
+    sample = cloud.require_sample()
     order = np.argsort(sample.unit, kind="stable")
     documents, starts = np.unique(sample.unit[order], return_index=True)
     points = sample.points[order].astype(np.float64)

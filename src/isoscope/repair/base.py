@@ -25,8 +25,8 @@ from isoscope.core.numerics import Floats
 from isoscope.core.site import Site
 from isoscope.core.temporary import temporary_path
 from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.matrix_cloud import READ_ROWS
 from isoscope.runs.tensors import TensorFile, write_tensors
-from isoscope.statistics.matrix_statistics import READ_ROWS
 from isoscope.statistics.site_statistics import SiteStatistics
 from isoscope.trust.safe_io import open_regular, parse_json
 

@@ -68,7 +68,7 @@ class CentreClusters(Repair):
 
     def fit_cloud(self, cloud: Cloud, *, precision: Precision | None = None) -> Self:
         """Fit to the sample of a cloud, which holds float32 points whatever the precision."""
-        points = cloud.drawn.points
+        points = cloud.require_sample().points
         self._check_size(*points.shape)
         return self._fit_points(points)
 

@@ -16,7 +16,7 @@ from isoscope.core.numerics import Floats
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.eigenvalues import Spectrum
 from isoscope.repair.base import DOUBLE, DTYPES, SINGLE, Precision, Repair, RepairError, is_int, map_blocks, parameter_error, read_blocks
-from isoscope.statistics.moments import Moments
+from isoscope.statistics.site_statistics import Moments
 
 
 class LinearRepair(Repair):

@@ -10,7 +10,7 @@ from isoscope.charts.panels import list_policies
 from isoscope.claims.evidence import BELL_HEIGHT, FLAT_RANGE, describe_different_n
 from isoscope.core.model_groups import UNTRAINED
 from isoscope.core.wording import format_count, format_number, format_p_value
-from isoscope.estimation.permutation import MODELS, exact_permutation
+from isoscope.estimation.inference import FEWEST_PER_GROUP, exact_permutation
 from isoscope.report.line import Line, greatest, interval_of, least, site_of
 from isoscope.trust.safe_io import parse_object
 
@@ -118,7 +118,9 @@ def encoders_and_decoders(line: Line, others: list[Line]) -> str | None:
         return f"Whether decoders differ from encoders is not decided: {reason}."
     p = exact_permutation(numbers, labels)
     if math.isnan(p):
-        return f"Whether decoders differ from encoders cannot be decided with {decoders} and {encoders}; it takes {MODELS} of each."
+        return (
+            f"Whether decoders differ from encoders cannot be decided with {decoders} and {encoders}; it takes {FEWEST_PER_GROUP} of each."
+        )
     # Labels as numbers separate the groups perfectly, which gives the least p that this many models allow.
     smallest = exact_permutation([float(x) for x in labels], labels)
     means = {role: format_number(float(values.mean())) for role, values in by_role.items()}

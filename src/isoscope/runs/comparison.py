@@ -12,11 +12,10 @@ import pandas as pd
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.number import THIS_N, Number, same_n
 from isoscope.core.site import Site
-from isoscope.estimation.clouds import Clouds
-from isoscope.estimation.declaration import AnyCloud
 from isoscope.estimation.inference import holm
-from isoscope.estimation.metric import Metric
+from isoscope.estimation.metric import AnyCloud, Metric
 from isoscope.estimation.paired_difference import BARE, Difference, difference
+from isoscope.estimation.site_clouds import Clouds
 from isoscope.metrics import registry
 from isoscope.runs.results import Results
 from isoscope.statistics.any_statistics import Statistics

@@ -60,7 +60,7 @@ def geometry(
 
 def _search(cloud: Cloud, names: list[str] | None, progress: Progress) -> None:
     """Find the neighbours of many points; a note says beforehand how long it will take."""
-    n, d = cloud.drawn.points.shape
+    n, d = cloud.require_sample().points.shape
     # A search for more neighbours takes longer and more memory, so only metrics that were asked for by name start it.
     further = any(registry[name].on_request and "neighbours" in _parts(name) for name in names or [])
     progress.note(

@@ -11,7 +11,7 @@ from isoscope.runs.results import Results
 from isoscope.runs.rows import default_metrics, tables
 from isoscope.runs.run import Run
 from isoscope.runs.stored_cell import Cell, key_of
-from isoscope.statistics.any_statistics import Statistics, layout_of, merged
+from isoscope.statistics.any_statistics import Statistics, layout_of, merge_statistics
 
 WHOLE = [0, 1]
 """The shard of a cell that is measured in one piece: the first of one."""
@@ -98,7 +98,7 @@ def _merge_statistics(shards: Sequence[Cell]) -> Statistics:
                     f"The shards of {name} are not of one model: {site.label} has other widths, heads or slices in {cell.folder} "
                     f"than in {shards[0].folder}; measure one of them again."
                 )
-            sites[site] = merged(sites[site], statistics) if site in sites else statistics
+            sites[site] = merge_statistics(sites[site], statistics) if site in sites else statistics
     return dict(sorted(sites.items(), key=lambda pair: pair[0].order))
 
 

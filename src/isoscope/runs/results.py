@@ -14,9 +14,9 @@ from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.model_groups import select_first_seed
 from isoscope.core.progress import Progress
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables
-from isoscope.estimation.clouds import Clouds
 from isoscope.estimation.drift_test import OUTCOME, PREDICTORS, associations
 from isoscope.estimation.profile import Profile
+from isoscope.estimation.site_clouds import Clouds
 from isoscope.metrics import curves, metrics, profiles, registry
 from isoscope.runs.rows import default_metrics, is_block, tables
 from isoscope.runs.run import Run

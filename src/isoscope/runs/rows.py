@@ -16,12 +16,11 @@ from isoscope.core.number import Number
 from isoscope.core.site import ATTENTION_ROW_KINDS, Site
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.estimation.cloud import Cloud
-from isoscope.estimation.clouds import Clouds
-from isoscope.estimation.declaration import AnyCloud
-from isoscope.estimation.metric import Curve, Metric
+from isoscope.estimation.metric import AnyCloud, Curve, Metric
 from isoscope.estimation.profile import LayerEstimate, Profile, shared_documents
+from isoscope.estimation.site_clouds import Clouds
 from isoscope.metrics import curves, metrics, profiles, registry
-from isoscope.statistics.any_statistics import Kept, Statistics, filled
+from isoscope.statistics.any_statistics import AnyStatistics, Statistics
 from isoscope.statistics.site_statistics import SiteStatistics
 from isoscope.trust.safe_io import parse_object
 
@@ -163,9 +162,9 @@ def is_block(site: Site) -> bool:
     return site.kind == "hidden" and (site.layer or 0) > 0 and site.head is None
 
 
-def _filled_slices(kept: Kept, policy: str) -> tuple[str, ...]:
+def _filled_slices(kept: AnyStatistics, policy: str) -> tuple[str, ...]:
     """The slices of a policy that hold points."""
-    held = filled(kept)
+    held = kept.slices_in_use
     return tuple(name for name in slices.slices_of_policy(policy, kept.names) if name in held)
 
 

@@ -1,4 +1,4 @@
-"""What is kept of a site, whatever its kind: points, the heads of queries or keys, or rows of attention."""
+"""The statistics of a site of any kind: of points, of the heads of queries or keys, or of rows of attention."""
 
 from __future__ import annotations
 
@@ -9,48 +9,39 @@ from isoscope.statistics.attention_statistics import AttentionStatistics
 from isoscope.statistics.head_statistics import Heads
 from isoscope.statistics.site_statistics import SiteStatistics
 
-Kept = SiteStatistics | Heads | AttentionStatistics
-Statistics = dict[Site, Kept]
+AnyStatistics = SiteStatistics | Heads | AttentionStatistics
+Statistics = dict[Site, AnyStatistics]
 Layout = tuple[type, int, int, list[str]]
 """The kind of statistics, the number of heads, their width, and the slices."""
 
-
-def state_of(kept: Kept, *, sample: bool = True) -> dict[str, np.ndarray]:
-    """Everything as arrays, by name; those of heads have the heads as their first axis."""
-    if isinstance(kept, AttentionStatistics):
-        return kept.state()
-    if isinstance(kept, SiteStatistics):
-        return kept.state(sample=sample)
-    parts = [part.state(sample=sample) for part in kept.split()]
-    return {name: np.stack([part[name] for part in parts]) for name in parts[0]}
-
-
 SETTINGS = ("sample.k", "e")
-"""Parts of a state that say how it is kept, beside the names of its slices."""
+"""Parts of a state that are settings. The names of slices are settings too."""
 
 
-def from_state(kind: str, state: dict[str, np.ndarray]) -> Kept:
-    """The inverse of `state_of`, for a site of this kind."""
+def state_of(statistics: AnyStatistics, *, sample: bool = True) -> dict[str, np.ndarray]:
+    """Return everything as arrays, by name."""
+    return statistics.state() if isinstance(statistics, AttentionStatistics) else statistics.state(sample=sample)
+
+
+def from_state(kind: str, state: dict[str, np.ndarray]) -> AnyStatistics:
+    """Return the inverse of `state_of`, for a site of this kind."""
     if kind in ATTENTION_ROW_KINDS:
         return AttentionStatistics.from_state(state)
-    if kind not in QUERY_KEY_KINDS:
-        return SiteStatistics.from_state(state)
-    heads = len(next(iter(state.values())))
-    return Heads.joined([SiteStatistics.from_state({name: array[j] for name, array in state.items()}) for j in range(heads)])
+    return Heads.from_state(state) if kind in QUERY_KEY_KINDS else SiteStatistics.from_state(state)
 
 
 def fits(state: dict[str, np.ndarray], empty: dict[str, np.ndarray]) -> bool:
-    """Whether a state may be of what `empty` is the state of before anything was added: the same slices, widths and numbers kept."""
+    """Return whether a state may belong to statistics whose empty state is `empty`: the same slices, widths and settings."""
 
     def alike(name: str, first: np.ndarray) -> bool:
         array = state.get(name)
         if array is None:
-            return 0 in first.shape  # points that have become a matrix since
+            return 0 in first.shape  # points that were kept one by one, and have become a matrix since
         if array.dtype != first.dtype or array.ndim != first.ndim:
             return False
         if not all(size == before or not before for size, before in zip(array.shape, first.shape, strict=True)):
             return False
-        if name.startswith("moments."):  # counts are d, n and zeros; of second moments n and d
+        if name.startswith("moments."):  # counts are d, n and zeros, and those of second moments n and d: only d must agree
             at = 0 if name.endswith(".counts") else 1 if name.endswith(".n") else None
             return at is None or np.array_equal(array[..., at], first[..., at])
         return not (name in SETTINGS or name.startswith("slices.")) or np.array_equal(array, first)
@@ -58,27 +49,14 @@ def fits(state: dict[str, np.ndarray], empty: dict[str, np.ndarray]) -> bool:
     return all(alike(name, first) for name, first in empty.items())
 
 
-def layout_of(kept: Kept) -> Layout:
-    """What two streams must have in common to be merged or added up."""
-    if isinstance(kept, SiteStatistics):
-        return SiteStatistics, 1, kept.d, kept.names
-    return type(kept), kept.h, kept.e, kept.names
+def layout_of(statistics: AnyStatistics) -> Layout:
+    """Return what two streams must have in common to be merged or added up."""
+    if isinstance(statistics, SiteStatistics):
+        return SiteStatistics, 1, statistics.d, statistics.names
+    return type(statistics), statistics.h, statistics.e, statistics.names
 
 
-def merged(a: Kept, b: Kept) -> Kept:
-    """The statistics of both streams; neither is changed."""
-    if isinstance(a, Heads) and isinstance(b, Heads):
-        return Heads.joined([one.merge(other) for one, other in zip(a.split(), b.split(), strict=True)])
-    if isinstance(a, AttentionStatistics) and isinstance(b, AttentionStatistics):
-        return a.merge(b)
-    assert isinstance(a, SiteStatistics)
-    assert isinstance(b, SiteStatistics)
-    return a.merge(b)
-
-
-def filled(kept: Kept) -> list[str]:
-    """The slices that hold points or rows."""
-    if isinstance(kept, Heads):
-        held = kept.counts[0].sum((1, 2)) > 0
-        return [name for name, any_ in zip(kept.names, held, strict=True) if any_]
-    return kept.filled
+def merge_statistics(a: AnyStatistics, b: AnyStatistics) -> AnyStatistics:
+    """Return the statistics of both streams, which are of one kind; neither is changed."""
+    merged: AnyStatistics = type(a).merge(a, b)  # type: ignore[arg-type]
+    return merged

@@ -1,4 +1,4 @@
-"""What is kept of the rows of attention at one site: sums by head, slice and group of items, and the cloud that metrics read."""
+"""The rows of attention at one site: sums by head, slice and group of items."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ ROW_SUMS = (
     "first",
     "first_share",  # Σ 1/open over the rows that may see position 0: what it gets from a uniform row
 )
-"""What is added up over the rows of each head, slice and group."""
+"""The sums over the rows of each head, slice and group."""
 SEQUENCE_SUMS = ("sequences", "rows", "share", "top", "sinks", "highest", "lowest")
-"""What is added up over the sequences of each head and group: how many, their rows, Σ 1/open; what their most attended position
+"""The sums over the sequences of each head and group: their number, their rows, Σ 1/open; the attention that the most attended position
 receives; whether that is more than `SINK` of all; the largest and the smallest probability in any row."""
 SINK = 0.3
-"""A sequence has a sink where one position receives more than this part of all its attention."""
+"""A sequence has a sink if one position receives more than this part of all its attention."""
 
 OCTAVES = (-14, 14)
 STEPS = 16
 _SCALE = 2.0 ** np.repeat(np.arange(*OCTAVES), STEPS) * np.tile(1 + np.arange(STEPS) / STEPS, OCTAVES[1] - OCTAVES[0])
 _ABOVE = np.append(_SCALE, 2.0 ** OCTAVES[1])
 EDGES = np.concatenate([-_ABOVE[::-1], _ABOVE])
-"""The edges between which scores are counted: of each sign 16 bins to every doubling from 2⁻¹⁴ to 2¹⁴, and one for what is smaller. What
-lies beyond is counted at the ends."""
+"""The edges of the bins of scores. Each sign has 16 bins per doubling from 2⁻¹⁴ to 2¹⁴, and one bin for smaller scores; larger scores are
+counted in the last bins."""
 
 
 def score_counts(scores: np.ndarray) -> np.ndarray:
-    """How many scores lie between each two of `EDGES`.
+    """Return how many scores lie between each two of `EDGES`.
 
     >>> counts = score_counts(np.array([0.0, 1.0, 1.01, -3e9], dtype=np.float32))
     >>> int(counts.sum()), int(counts[0]), int(counts[np.searchsorted(EDGES, 1.0)])
     (4, 1, 2)
     """
     bits = np.ascontiguousarray(scores, dtype=np.float32).ravel().view(np.uint32)
-    # The exponent and the first four digits behind the point number the bins.
+    # The exponent and the first four binary digits of a float32 number its bin: no logarithm and no search are needed.
     code = ((bits & np.uint32(0x7FFFFFFF)) >> np.uint32(19)).astype(np.int32)
     bins = len(_ABOVE) - 1
     np.clip(code - ((127 + OCTAVES[0]) * STEPS - 1), 0, bins, out=code)
@@ -73,7 +73,7 @@ class AttentionStatistics:
         """Add the rows of a batch.
 
         Args:
-            rows: what the kernel found, arrays (b, h, r) by name; `received` is (b, h, s).
+            rows: the numbers of each row, arrays (b, h, r) by name; `received` is (b, h, s).
             codes: (b, r) the slice of each row as its number in `names`; −1 where a row is padding.
             group: (b,) the group of each sequence.
 
@@ -90,7 +90,7 @@ class AttentionStatistics:
             for i, g in enumerate(group):
                 member = (codes[i][:, None] == np.arange(len(self.names))).astype(np.float64)
                 self.sums[:, :, g] += (values[:, i] @ member).transpose(1, 2, 0)
-                self.sequences[:, g] += _of_sequence(values[:, i], rows["received"][i])
+                self.sequences[:, g] += _sequence_sums(values[:, i], rows["received"][i])
         return 0
 
     def count(self, scores: np.ndarray) -> None:
@@ -99,10 +99,10 @@ class AttentionStatistics:
         self.histogram += scores
 
     def _values(self, rows: Mapping[str, np.ndarray], counted: np.ndarray) -> Floats:
-        """(sums, b, h, r) what each row adds; nothing where it does not count."""
+        """Return (sums, b, h, r) what each row adds: 0 for rows that do not count."""
         n = np.maximum(rows["open"], 1).astype(np.float64)
         log, mean, variance = np.log(n), rows["mean"], rows["sd"] ** 2
-        found = {
+        columns = {
             "rows": 1.0,
             "entropy": rows["entropy"],
             "many": n > 1,
@@ -122,16 +122,16 @@ class AttentionStatistics:
         }
         values = np.empty((len(ROW_SUMS), *counted.shape))
         for place, name in zip(values, ROW_SUMS, strict=True):
-            place[:] = found[name]
+            place[:] = columns[name]
         if not counted.all():
             values[:, ~counted] = 0.0
         return values
 
     @property
-    def filled(self) -> list[str]:
+    def slices_in_use(self) -> list[str]:
         """The slices that hold rows."""
-        held = self.sums[..., 0].sum((0, 2)) > 0
-        return [name for name, any_ in zip(self.names, held, strict=True) if any_]
+        in_use = self.sums[..., 0].sum((0, 2)) > 0
+        return [name for name, used in zip(self.names, in_use, strict=True) if used]
 
     def merge(self, other: AttentionStatistics) -> AttentionStatistics:
         """The statistics of both streams; neither is changed."""
@@ -151,7 +151,7 @@ class AttentionStatistics:
     def from_state(cls, state: dict[str, np.ndarray]) -> AttentionStatistics:
         """The inverse of `state`."""
         if state["sums"].shape[-1] != len(ROW_SUMS):
-            raise ValueError("rows of attention as another version of isoscope kept them")
+            raise ValueError("rows of attention in the format of another version of isoscope")
         order = {key.removeprefix("slices."): int(value[0]) for key, value in state.items() if key.startswith("slices.")}
         e, median = (int(value) for value in state["e"])
         self = cls(len(state["sums"]), e, sorted(order, key=order.__getitem__), scale=float(state["scale"][0]), median=bool(median))
@@ -160,13 +160,13 @@ class AttentionStatistics:
         return self
 
 
-def _of_sequence(values: Floats, received: np.ndarray) -> Floats:
-    """(h, sums) what one sequence adds, of the rows (sums, h, r) it has."""
+def _sequence_sums(values: Floats, received: np.ndarray) -> Floats:
+    """Return (h, sums) what one sequence adds, from its rows (sums, h, r)."""
     column = dict(zip(ROW_SUMS, values, strict=True))
     rows = column["rows"].sum(1)
     top = received.max(1)
     lowest = np.where(column["rows"] > 0, column["minimum"], np.inf).min(1, initial=np.inf)
-    found = {
+    sums = {
         "sequences": np.ones(len(rows)),
         "rows": rows,
         "share": column["share"].sum(1),
@@ -175,4 +175,4 @@ def _of_sequence(values: Floats, received: np.ndarray) -> Floats:
         "highest": column["maximum"].max(1, initial=0.0),
         "lowest": lowest,
     }
-    return np.where(rows[:, None] > 0, np.stack([found[name] for name in SEQUENCE_SUMS], axis=-1), 0.0)
+    return np.where(rows[:, None] > 0, np.stack([sums[name] for name in SEQUENCE_SUMS], axis=-1), 0.0)

@@ -1,4 +1,4 @@
-"""The statistics of all heads of one site at once: what `SiteStatistics` keeps of each, with an axis for heads and no loop over them."""
+"""The statistics of all heads of one site at once: `SiteStatistics` with an axis for heads and no loop over them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from isoscope.statistics.second_moment import SecondMoment
 from isoscope.statistics.site_statistics import SiteStatistics
 
 HEAD_GROUPS = 16
-"""Groups of items a head: a model may have hundreds of heads, and 64 groups of each would take a hundred megabytes."""
+"""Groups of items per head: a model may have hundreds of heads, and 64 groups of each would take a hundred megabytes."""
 HEAD_SAMPLE = 256
-"""Points kept of a head."""
+"""Points in the sample of a head."""
 
 
 class Heads:
     """Moments, groups and a sample of h heads of e dimensions; `split` gives the statistics of each head.
 
-    All heads see the same tokens, so that one sample over the heads side by side is a sample of each.
+    All heads see the same tokens, so one sample of the heads' vectors, joined end to end, is a sample of each head.
     """
 
     def __init__(self, h: int, e: int, names: list[str], *, groups: int = HEAD_GROUPS, sample: int = HEAD_SAMPLE) -> None:
@@ -49,17 +49,13 @@ class Heads:
             By slice, how many vectors hold NaN or infinity. If there are any, nothing was added.
         """
         b, k = len(codes), len(self.names)
-        found, bad = [], {}
-        for code in (int(code) for code in np.unique(codes) if code >= 0):
-            part = _sums(x, codes == code)
-            found.append((code, part))
-            if part.nonfinite:
-                bad[code] = part.nonfinite
+        by_slice = {int(code): _slice_sums(x, codes == code) for code in np.unique(codes) if code >= 0}
+        bad = {code: part.nonfinite for code, part in by_slice.items() if part.nonfinite}
         if bad:
             return bad
         group = group % len(self.units)
         of_items = np.zeros((b, 2, k, self.h, self.e)), np.zeros((b, 2, k, self.h))  # Σu and points with a direction, Σx and all points
-        for code, part in found:
+        for code, part in by_slice.items():
             total, directions, squared = (s.reshape(b, self.h, self.e) for s in (part.total, part.directions, part.squared))
             counts = np.stack([part.n, part.n - part.zeros, part.norm, part.norm2]).reshape(4, b, self.h)
             of_items[0][:, 0, code], of_items[0][:, 1, code] = directions, total
@@ -74,7 +70,7 @@ class Heads:
         return {}
 
     def _add_items(self, sums: Floats, counts: Floats, group: np.ndarray, unit: np.ndarray, last: np.ndarray) -> None:
-        """An item is counted when its last sequence has come."""
+        """Add the products of whole items. A sequence that is not its item's last one waits in `_open` for the others."""
         for i, key in enumerate(int(key) for key in unit):
             before = self._open.pop(key, None)
             S, N = (sums[i], counts[i]) if before is None else (sums[i] + before[0], counts[i] + before[1])
@@ -94,8 +90,29 @@ class Heads:
         rows = x.swapaxes(1, 2).reshape(b * t, self.h * self.e)
         self.sample.update(rows, hashes.ravel(), np.repeat(item, t), index.ravel(), codes.ravel())
 
+    @property
+    def slices_in_use(self) -> list[str]:
+        """The slices that hold points."""
+        in_use = self.counts[0].sum((1, 2)) > 0
+        return [name for name, used in zip(self.names, in_use, strict=True) if used]
+
+    def merge(self, other: Heads) -> Heads:
+        """Return the statistics of both streams; neither is changed."""
+        return Heads.from_heads([a.merge(b) for a, b in zip(self.split(), other.split(), strict=True)])
+
+    def state(self, *, sample: bool = True) -> dict[str, np.ndarray]:
+        """Return everything as arrays, by name, with the heads as their first axis."""
+        heads = [head.state(sample=sample) for head in self.split()]
+        return {name: np.stack([head[name] for head in heads]) for name in heads[0]}
+
+    @classmethod
+    def from_state(cls, state: dict[str, np.ndarray]) -> Heads:
+        """Return the inverse of `state`."""
+        heads = len(next(iter(state.values())))
+        return cls.from_heads([SiteStatistics.from_state({name: array[j] for name, array in state.items()}) for j in range(heads)])
+
     def split(self) -> list[SiteStatistics]:
-        """The statistics of each head."""
+        """Return the statistics of each head."""
         return [self._head(j) for j in range(self.h)]
 
     def _head(self, j: int) -> SiteStatistics:
@@ -119,7 +136,7 @@ class Heads:
         return statistics
 
     @classmethod
-    def joined(cls, parts: list[SiteStatistics]) -> Heads:
+    def from_heads(cls, parts: list[SiteStatistics]) -> Heads:
         """The inverse of `split`."""
         first = parts[0]
         groups = [part.groups for part in parts if part.groups is not None]
@@ -131,7 +148,7 @@ class Heads:
         self.units = groups[0].units.copy()
         self.squared = np.stack([[moments.squared for moments in part.moments] for part in parts], axis=1)
         self.second = [
-            SecondMoments.joined([second for part in parts if (second := part.moments[s].second) is not None])
+            SecondMoments.from_heads([second for part in parts if (second := part.moments[s].second) is not None])
             for s in range(len(first.names))
         ]
         for key in groups[0]._open:
@@ -143,16 +160,16 @@ class Heads:
         return self
 
 
-def _sums(x: Block, mask: np.ndarray) -> Sums:
-    """The sums of the points (b, h, t, e) where the mask (b, t) is true, a segment a sequence and head."""
+def _slice_sums(x: Block, mask: np.ndarray) -> Sums:
+    """Return the sums of the points (b, h, t, e) where the mask (b, t) is true, one segment per sequence and head."""
     b, h, t, _ = x.shape
     if mask.sum() > DENSE * b * t:
         return Sums.chain([block_sums(as_block(x[i]), np.broadcast_to(mask[i], (h, t))) for i in range(b)])
-    return Sums.chain([block_sums(as_block(_taken(x[i], np.flatnonzero(mask[i])))) for i in range(b)])
+    return Sums.chain([block_sums(as_block(_take_positions(x[i], np.flatnonzero(mask[i])))) for i in range(b)])
 
 
-def _taken(x: Block, positions: np.ndarray) -> Block:
-    """These positions of (h, m, e)."""
+def _take_positions(x: Block, positions: np.ndarray) -> Block:
+    """Return these positions of (h, m, e)."""
     return x[:, positions] if isinstance(x, np.ndarray) else x[:, namespace(x).as_tensor(positions, device=x.device)]
 
 
@@ -169,9 +186,9 @@ class SecondMoments:
         """Add the points (b, h, t, e) where the mask (b, t) is true; they add up to `total` (h, e)."""
         m = int(mask.sum())
         if m <= DENSE * mask.size:
-            x, mask = _chosen(x, mask), np.ones((1, m), dtype=bool)
+            x, mask = _gather_points(x, mask), np.ones((1, m), dtype=bool)
         if self.shift is None and self.n + m <= self.e:
-            rows = x[0] if mask.all() else _chosen(x, mask)[0]
+            rows = x[0] if mask.all() else _gather_points(x, mask)[0]
             self.held.append(np.array(rows if isinstance(rows, np.ndarray) else rows.cpu().numpy()))
             self.n += m
             return
@@ -183,9 +200,9 @@ class SecondMoments:
         self._add(x, mask, total)
 
     def _add(self, x: Block, mask: np.ndarray, total: Floats) -> None:
-        """Add (b, h, t, e): products about their own mean, which is rounded so that differences are exact, and then about the shift."""
+        """Add (b, h, t, e): products about their own mean, then moved to the common shift."""
         m = int(mask.sum())
-        mean = (total / m).astype(np.float32).astype(np.float64)
+        mean = (total / m).astype(np.float32).astype(np.float64)  # rounded, so that x − mean is exact in float32
         self.shift = mean if self.shift is None else self.shift
         outer = _products(x, mask, mean)
         sums, delta = total - m * mean, mean - self.shift
@@ -208,7 +225,7 @@ class SecondMoments:
         return moment
 
     @classmethod
-    def joined(cls, parts: list[SecondMoment]) -> SecondMoments:
+    def from_heads(cls, parts: list[SecondMoment]) -> SecondMoments:
         """The inverse of `head`."""
         self = cls(len(parts), parts[0].d)
         self.n, self.step = parts[0].n, parts[0].step
@@ -221,7 +238,7 @@ class SecondMoments:
         return self
 
 
-def _chosen(x: Block, mask: np.ndarray) -> Block:
+def _gather_points(x: Block, mask: np.ndarray) -> Block:
     """(1, h, m, e), the points (b, h, t, e) where the mask (b, t) is true."""
     rows = x.swapaxes(1, 2)
     b, t = np.nonzero(mask)
@@ -231,12 +248,13 @@ def _chosen(x: Block, mask: np.ndarray) -> Block:
 
 
 def _products(x: Block, mask: np.ndarray, mean: Floats) -> np.ndarray:
-    """Σ(x−c)(x−c)ᵀ of each head over the points where the mask is true, in their precision: sequence by sequence, in one room."""
+    """Return Σ(x−c)(x−c)ᵀ of each head over the points where the mask is true, in their precision."""
     if isinstance(x, np.ndarray):
         y = np.where(mask[:, None, :, None], x - mean[:, None].astype(x.dtype), 0)
         return np.asarray((y.swapaxes(2, 3) @ y).sum(0))
     xp = namespace(x)
     centre = xp.as_tensor(mean, dtype=x.dtype, device=x.device)[:, None]
+    # One sequence at a time, in one buffer: a centred copy of the whole batch would double the memory of the states.
     y, outer = xp.empty_like(x[0], memory_format=xp.contiguous_format), x.new_zeros((len(mean), x.shape[3], x.shape[3]))
     for i, row in enumerate(x):
         xp.sub(row, centre, out=y)

@@ -19,7 +19,7 @@ PRODUCTS = 4
 
 
 def groups_at(d: int) -> int:
-    """How many groups of items are kept at this dimension.
+    """Return how many groups of items are kept at this dimension.
 
     >>> groups_at(768), groups_at(802_816)
     (64, 8)
@@ -29,7 +29,7 @@ def groups_at(d: int) -> int:
 
 @dataclass
 class Totals:
-    """Sums over some of the groups. Leading axes are kept, so that one function serves the whole and every part left out."""
+    """Sums over some of the groups. Leading axes are kept, so that one function serves the whole and every leave-one-out."""
 
     n: Floats
     alive: Floats  # points with a direction
@@ -74,7 +74,7 @@ class Groups:
         Args:
             group: (g,) the group of each segment.
             parts: for each slice its sums by segment, or None.
-            unit: (g,) the item of each segment; None says that every point is an item of its own.
+            unit: (g,) the item of each segment; by default every point is an item of its own.
             last: (g,) whether this is the last segment of its item.
         """
         g, group = len(group), group % self.count
@@ -182,7 +182,7 @@ class Groups:
 
 
 def effective_groups(sizes: Floats) -> float:
-    """How many groups of equal size are worth as much as groups of these sizes: n²/Σn_g².
+    """Return how many groups of equal size would be worth as much as groups of these sizes: n²/Σn_g².
 
     >>> effective_groups(np.array([5.0, 5.0, 5.0])), round(effective_groups(np.array([100.0, 1.0])), 2)
     (3.0, 1.02)
@@ -191,7 +191,7 @@ def effective_groups(sizes: Floats) -> float:
 
 
 def between_cosine_of(t: Totals) -> Floats:
-    """The mean cosine over pairs from different items."""
+    """Return the mean cosine over pairs from different items."""
     return np.asarray(((t.directions**2).sum(-1) - t.within) / (t.alive**2 - t.pairs))
 
 

@@ -1,6 +1,6 @@
 """The sums of a block in one pass over its points, compiled by numba; importing this file needs it.
 
-`kernel` finds the same in several passes where numba is not installed.
+`kernel` gives the same sums in several passes if numba is not installed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 ROWS = 128
-"""Points added up in float32, before their sums are added to the others in float64."""
+"""Points added up in float32 before their sums are added in float64: short enough to keep digits, and long enough to vectorise."""
 _ZERO, _ONE, _LARGEST = np.float32(0.0), np.float32(1.0), np.finfo(np.float32).max
 
 
@@ -51,11 +51,11 @@ def _one_pass(x: np.ndarray, weight: np.ndarray, norm2: np.ndarray, sums: np.nda
 one_pass = njit(fastmath={"reassoc", "contract", "nsz", "arcp"}, nogil=True, error_model="numpy", cache=True)(_one_pass)
 
 
-def fused(x: np.ndarray, weight: np.ndarray, tiny: float) -> tuple[np.ndarray, np.ndarray]:
+def add_sums(x: np.ndarray, weight: np.ndarray, tiny: float) -> tuple[np.ndarray, np.ndarray]:
     """‖x‖² of the float32 points (g, t, d), and (3, g, d) Σu, Σx and Σu² in float64 of those that have a weight (g, t)."""
     norm2, sums = np.empty(weight.shape, np.float32), np.zeros((3, len(x), x.shape[2]))
     by_point = x.swapaxes(0, 1)
-    if by_point.flags.c_contiguous and not x.flags.c_contiguous:  # so lie the heads of a projection
+    if by_point.flags.c_contiguous and not x.flags.c_contiguous:  # the memory order of a projection's heads: no copy
         one_pass(by_point, weight, norm2, sums, np.float32(tiny))
     else:
         for i in range(len(x)):

@@ -11,7 +11,7 @@ from isoscope.statistics.kernel import Block, as_block, namespace
 
 Hashes = NDArray[np.uint64]
 MOVED = 256
-"""Points that are moved at a time."""
+"""Points that are moved at a time: a copy of all of them would double the memory of the sample."""
 
 
 def mix(x: Hashes) -> Hashes:
@@ -39,7 +39,7 @@ def point_hashes(seed: int, unit: Hashes, index: NDArray[np.int64]) -> Hashes:
 
 
 def _widen(points: np.ndarray, held: int) -> np.ndarray:
-    """Room for as many points in float64, with the first ones copied."""
+    """Return a float64 buffer of the same size, with the first points copied."""
     wide = np.empty(points.shape, np.float64)
     wide[:held] = points[:held]
     return wide
@@ -54,7 +54,7 @@ class Sample:
 
     def __init__(self, d: int, k: int = 4096) -> None:
         self.d, self.k = d, k
-        room = max(1, 2 * k)  # taken once: what is drawn point by point would leave the heap in pieces
+        room = max(1, 2 * k)  # taken once: growing it batch by batch would fragment the heap
         self._columns: tuple[np.ndarray, ...] = (
             np.empty(room, np.uint64),
             np.empty((room, d), np.float32),
@@ -89,13 +89,13 @@ class Sample:
             column[self._held : end] = values
         self._held, self._sorted = end, False
         if end == len(self._columns[0]):
-            self._cut()
+            self._drop_largest()
 
     def _order(self) -> np.ndarray:
         hashes, _, unit, index, _ = self._columns
         return np.lexsort((index[: self._held], unit[: self._held], hashes[: self._held]))[: self.k]
 
-    def _cut(self) -> None:
+    def _drop_largest(self) -> None:
         """Keep the k smallest, moving no more points than must move."""
         if self._held <= self.k:
             return
@@ -112,7 +112,7 @@ class Sample:
 
     def _column(self, i: int) -> np.ndarray:
         if not self._sorted:
-            self._cut()
+            self._drop_largest()
             order = self._order()
             for column in self._columns:
                 column[: self._held] = column[order]

@@ -8,7 +8,7 @@ from isoscope.core.numerics import Floats
 from isoscope.statistics.kernel import Block, namespace, to_host
 
 BLOCK_ROWS = 4096
-"""Rows multiplied at a time; float32 products of so many rows lose less than the model's own rounding."""
+"""Rows multiplied at a time; float32 products of this many rows lose less than the model's own rounding."""
 
 FEW_ROWS = 256
 
@@ -17,7 +17,7 @@ FAR = 9.0
 
 
 COLUMN_BLOCKS = 6
-"""torch has no product of a matrix with itself; in so many blocks of columns it does little more than half of the work."""
+"""torch has no product of a matrix with itself; in this many blocks of columns it does little more than half of the work."""
 WIDE = 512
 _NONE = np.zeros(0, dtype=np.int64)
 
@@ -37,11 +37,11 @@ class SecondMoment:
         self.total: Floats = np.zeros(d)  # Σ(x−c)
         self._matrix: Floats | None = None  # Σ(x−c)(x−c)ᵀ, right of the diagonal as long as it is not whole
         self._whole = True
-        self.step = 0.0  # the relative rounding step of the products, the coarsest there was
+        self.step = 0.0  # the coarsest relative rounding step of any product so far
 
     @property
     def outer(self) -> Floats | None:
-        """Σ(x−c)(x−c)ᵀ, shape (d, d), where there are more than d vectors."""
+        """Σ(x−c)(x−c)ᵀ, shape (d, d), once there are more than d vectors."""
         if self._matrix is not None and not self._whole:
             for i in range(0, self.d, FEW_ROWS):
                 at, beyond = slice(i, i + FEW_ROWS), slice(i + FEW_ROWS, None)
@@ -76,23 +76,25 @@ class SecondMoment:
             return
         if self.shift is None or self._matrix is None:
             # Rounded so that x − c is exact to the last digit of its own size, in float32 too.
-            self.shift = _rounded(_mean(x, drop))
+            self.shift = _round_to_float32(_mean(x, drop))
             self._matrix = np.zeros((self.d, self.d))
         if m == 1:
             x, drop = np.delete(to_host(x), drop, axis=0), _NONE  # one row has no spread by which to tell that it is far: use float64
         rows, total, spread = _about(x, drop, self.shift)
+        # Far from the shift, x − c has the offset's digits and not the spread's. Products about the block's own mean keep them, and the
+        # difference of the two shifts is added in float64.
         if float(total @ total) / m > FAR / (1 + FAR) * spread and m > 1:
-            own = _rounded(self.shift + total / m)
+            own = _round_to_float32(self.shift + total / m)
             rows, total, _ = _about(x, drop, own)
-            total = self._moved(own - self.shift, total, m)
+            total = self._move_shift(own - self.shift, total, m)
         self.step = max(self.step, self._multiply(rows))
         self.total += total
         self.n += m
 
     def _multiply(self, rows: Block) -> float:
-        """Add Σyyᵀ, in the precision of the rows; the relative rounding step of that.
+        """Add Σyyᵀ, in the precision of the rows, and return its relative rounding step.
 
-        By blocks of columns, and only what lies on and right of the diagonal: no matrix is made but the one that is kept.
+        By blocks of columns, and only on and right of the diagonal, so that no second (d, d) matrix is made.
         """
         assert self._matrix is not None
         width = -(-self.d // COLUMN_BLOCKS)
@@ -104,8 +106,8 @@ class SecondMoment:
         self._whole = False
         return float(np.finfo(np.float64 if "64" in str(rows.dtype) else np.float32).eps)
 
-    def _moved(self, delta: Floats, total: Floats, n: int) -> Floats:
-        """Add what products of n rows about another shift lack, δsᵀ + sδᵀ + nδδᵀ, δ being the difference; gives Σ(x−c) about this one."""
+    def _move_shift(self, delta: Floats, total: Floats, n: int) -> Floats:
+        """Add δsᵀ + sδᵀ + nδδᵀ, by which products of n rows about a shift δ away differ; return their Σ(x−c) about this one."""
         assert self._matrix is not None
         for i in range(0, self.d, FEW_ROWS):  # a few rows at a time: whole matrices in between would take several times the memory
             at = slice(i, i + FEW_ROWS)
@@ -128,7 +130,7 @@ class SecondMoment:
             return merged
         assert few.shift is not None
         merged.outer += few.outer
-        merged.total += merged._moved(few.shift - many.shift, few.total, few.n)
+        merged.total += merged._move_shift(few.shift - many.shift, few.total, few.n)
         merged.n += few.n
         return merged
 
@@ -161,14 +163,14 @@ class SecondMoment:
         return centred
 
     @property
-    def uncentred(self) -> Floats:
+    def raw_moment(self) -> Floats:
         """Σxxᵀ/n, shape (d, d)."""
         points = self.points
         if points is not None:
             return np.asarray(points.T @ points / max(self.n, 1))
         assert self.shift is not None
         moved = self.merge(SecondMoment(self.d))
-        moved._moved(self.shift, self.total, self.n)
+        moved._move_shift(self.shift, self.total, self.n)
         assert moved.outer is not None
         moved.outer /= self.n
         return moved.outer
@@ -185,7 +187,7 @@ class SecondMoment:
         return np.asarray(32 * self.step * (self.d / self.n) ** 0.5 * np.diag(self.outer) / self.n)
 
     def state(self) -> dict[str, np.ndarray]:
-        """What a file keeps; of the symmetric matrix only the upper half."""
+        """Return everything as arrays, by name; only the upper half of the symmetric matrix."""
         count = {"n": np.array([self.n, self.d], dtype=np.int64)}
         if self.outer is None or self.shift is None:
             kind = np.float32 if all(rows.dtype == np.float32 for rows in self.held) else np.float64
@@ -211,7 +213,7 @@ class SecondMoment:
         return self
 
 
-def _rounded(x: Floats) -> Floats:
+def _round_to_float32(x: Floats) -> Floats:
     """x as float32 holds it."""
     return x.astype(np.float32).astype(np.float64)
 
@@ -239,13 +241,19 @@ def _about(x: Block, drop: np.ndarray, shift: Floats) -> tuple[Block, Floats, fl
     return y, to_host(y.new_ones(len(y)) @ y), float(xp.linalg.vecdot(y, y).sum())
 
 
-_KEPT: list[Block] = []
+_BUFFER: list[Block] = []
 
 
 def _scratch(x: Block) -> Block:
-    """Room for a block like x, kept from call to call: fresh memory costs more than the subtraction that fills it."""
-    if not _KEPT or _KEPT[0].shape[1] != x.shape[1] or len(_KEPT[0]) < len(x) or _KEPT[0].dtype != x.dtype or _KEPT[0].device != x.device:
+    """Return a buffer for a block like x, kept from call to call: fresh memory costs more than the subtraction that fills it."""
+    if (
+        not _BUFFER
+        or _BUFFER[0].shape[1] != x.shape[1]
+        or len(_BUFFER[0]) < len(x)
+        or _BUFFER[0].dtype != x.dtype
+        or _BUFFER[0].device != x.device
+    ):
         xp = namespace(x)
         with xp.inference_mode(False):  # a tensor made in inference mode could not be written to outside of it
-            _KEPT[:] = [xp.empty(x.shape, dtype=x.dtype, device=x.device)]
-    return _KEPT[0][: len(x)]
+            _BUFFER[:] = [xp.empty(x.shape, dtype=x.dtype, device=x.device)]
+    return _BUFFER[0][: len(x)]

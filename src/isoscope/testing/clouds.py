@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from isoscope.core.site import POINTS
-from isoscope.estimation.attention_cloud import AttentionCloud
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.matrix_cloud import cloud_of
+from isoscope.estimation.site_clouds import AttentionCloud
 from isoscope.statistics.attention_statistics import AttentionStatistics, score_counts
 from isoscope.statistics.jackknife_groups import GROUPS
 

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from isoscope.core.number import POPULATION, THIS_N, Number
-from isoscope.estimation.attention_cloud import ATTENTION_PARTS, AttentionCloud
 from isoscope.estimation.cloud import PARTS
-from isoscope.estimation.declaration import AnyCloud
 from isoscope.estimation.matrix_cloud import cloud_of
-from isoscope.estimation.metric import Metric, Series
+from isoscope.estimation.metric import AnyCloud, Metric, Series
 from isoscope.estimation.profile import FEWEST_BLOCKS, Profile
+from isoscope.estimation.site_clouds import ATTENTION_PARTS, AttentionCloud
 from isoscope.testing.clouds import D, attention_cloud, random_attention, random_clouds, random_stack
 from isoscope.testing.extensions import require
 

@@ -10,7 +10,7 @@ import numpy as np
 from isoscope.estimation.cloud import Cloud
 from isoscope.metrics import between_cosine, between_cosine_left_out
 from isoscope.statistics.jackknife_groups import GROUPS, Groups
-from isoscope.statistics.moments import Moments
+from isoscope.statistics.site_statistics import Moments
 from tests.claims.error_rates import Null
 from tests.claims.made_rows import KINDS, Made, Row
 from tests.claims.nulls.suites import is_decided

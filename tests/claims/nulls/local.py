@@ -11,8 +11,8 @@ from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.inference import Estimate, least_of
 from isoscope.metrics import local_isoscore_excess, local_share_excess
 from isoscope.statistics.kernel import block_sums
-from isoscope.statistics.moments import Moments
 from isoscope.statistics.sample import Sample, item_hash, point_hashes
+from isoscope.statistics.site_statistics import Moments
 from tests.claims.error_rates import Null
 from tests.claims.made_rows import KINDS, Row
 from tests.claims.nulls.suites import THREE, is_decided

@@ -12,8 +12,8 @@ from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.profile import Profile
 from isoscope.metrics import bell, share_range
 from isoscope.statistics.kernel import block_sums
-from isoscope.statistics.moments import Moments
 from isoscope.statistics.sample import Sample, item_hash, point_hashes
+from isoscope.statistics.site_statistics import Moments
 from tests.claims.error_rates import Null
 
 D, TOKENS = 6, 12

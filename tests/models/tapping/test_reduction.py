@@ -95,7 +95,7 @@ def test_heads_that_were_split_and_joined_go_on_as_if_they_had_not():
     for x, layout in given[:1]:
         reduce_heads(first, x, layout, SITE, "made")
     stored = [SiteStatistics.from_state(part.state()) for part in first.split()]
-    again = Heads.joined(stored)
+    again = Heads.from_heads(stored)
     for x, layout in given[1:]:
         reduce_heads(again, x, layout, SITE, "made")
     for one, two in zip(whole.split(), again.split(), strict=True):

@@ -42,10 +42,10 @@ def test_every_convention_is_whole():
 def test_words_of_different_documents(documents):
     """One word of each document, every word of a document as often as another."""
     cloud, _ = documents
-    rng, unit = np.random.default_rng(1), cloud.drawn.unit
+    rng, unit = np.random.default_rng(1), cloud.require_sample().unit
     counts = np.zeros(len(unit))
     for _ in range(2000):
-        chosen = conventions.words(cloud.drawn, rng)
+        chosen = conventions.words(cloud.require_sample(), rng)
         assert len(chosen) == len(np.unique(unit[chosen])) == 30
         counts[chosen] += 1
     sizes = {u: (unit == u).sum() for u in unit}
@@ -69,7 +69,7 @@ def test_cosine_of_ethayarajh(documents):
 def test_many_documents_are_cut_to_a_thousand():
     x = np.random.default_rng(0).standard_normal((2500, 4)) + 0.5
     cloud = cloud_of(x, sample=4096)
-    assert len(conventions.words(cloud.drawn, np.random.default_rng(0))) == 1000
+    assert len(conventions.words(cloud.require_sample(), np.random.default_rng(0))) == 1000
     assert found(cloud, "ethayarajh2019")["cosine"].n == 1000
 
 
@@ -105,7 +105,7 @@ def test_share_and_dimension_of_razzhigaev(monkeypatch):
     # whether F begins at 0 or at 1/N moves the slope by a little
     assert found(cloud, "razzhigaev2024")["dimension"] == pytest.approx((log @ height) / (log @ log), rel=0.02)
     monkeypatch.setattr(conventions, "BATCH", 300)
-    points = cloud.drawn.points.astype(float)
+    points = cloud.require_sample().points.astype(float)
     parts = [points[:300], points[300:600]]
     shares = [np.linalg.svd(part - part.mean(0), compute_uv=False) ** 2 for part in parts]
     two = found(cloud, "razzhigaev2024")["share"]

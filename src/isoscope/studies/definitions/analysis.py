@@ -47,7 +47,7 @@ def words(sample: Sample, rng: np.random.Generator) -> np.ndarray:
 
 def drawn_cosines(cloud: Cloud, repeats: int = REPEATS, seed: int = 0) -> Floats:
     """(repeats,) the mean cosine of 1,000 pairs of `words`, drawn with replacement: a word may meet itself."""
-    sample, rng = cloud.drawn, np.random.default_rng(seed)
+    sample, rng = cloud.require_sample(), np.random.default_rng(seed)
     points = sample.points.astype(np.float64)
     norms = np.linalg.norm(points, axis=1, keepdims=True)
     u = np.divide(points, norms, out=np.full_like(points, np.nan), where=norms > 0)
@@ -63,15 +63,15 @@ def _drawn_cosine(cloud: Cloud) -> Number:
     """The first drawing, and between which ends 95 of 100 drawings lie: not an interval over documents."""
     values = drawn_cosines(cloud)
     low, high = np.quantile(values, [0.025, 0.975])
-    count = min(len(np.unique(cloud.drawn.unit)), WORDS)
+    count = min(len(np.unique(cloud.require_sample().unit)), WORDS)
     note = f"{PAIRS:,} pairs of {count:,} words; the interval is where 95 of 100 such drawings lie"
     return Number(float(values[0]), n=count, d=cloud.d, low=low, high=high, null=0.0, null_sd=(cloud.d * PAIRS) ** -0.5, note=note)
 
 
 def _drawn_share(cloud: Cloud) -> Number:
     """The variance of 1,000 words along the first singular vector of their uncentred matrix, over their whole variance."""
-    chosen = words(cloud.drawn, np.random.default_rng(0))
-    points = cloud.drawn.points[chosen].astype(np.float64)
+    chosen = words(cloud.require_sample(), np.random.default_rng(0))
+    points = cloud.require_sample().points[chosen].astype(np.float64)
     variance = float(points.var(0).sum())
     if len(points) < 2 or not variance > 0:
         return Number(np.nan, n=len(points), d=cloud.d, note="the words drawn are all equal")
@@ -81,7 +81,7 @@ def _drawn_share(cloud: Cloud) -> Number:
 
 def _batch_share(cloud: Cloud) -> Number:
     """σ₁²/Σσ² of centred batches of 4,096 points of the sample, averaged; of a smaller sample the only batch is what there is."""
-    points = cloud.drawn.points.astype(np.float64)
+    points = cloud.require_sample().points.astype(np.float64)
     count, size = max(len(points) // BATCH, 1), min(len(points), BATCH)
     shares = []
     for i in range(count):

@@ -12,7 +12,7 @@ import pandas as pd
 from isoscope.claims.claim import Outcome
 from isoscope.claims.deciding import adjusted_outcomes
 from isoscope.core.numerics import LEVEL, Floats
-from isoscope.estimation.drift_test import DRAWS, rearranged
+from isoscope.estimation.drift_test import DRAWS, list_orders
 from isoscope.estimation.inference import Estimate, holm, least_of, student
 from isoscope.studies.training_dynamics.gather import (
     COSINE,
@@ -70,7 +70,7 @@ def alignment(blocks: Sequence[Floats], *, seed: int = 0) -> Alignment:
         return Alignment(value, NAN, NAN, NAN, heads)
     sizes = tuple(len(block) for block in useful)
     own = float(sum(np.trace(block) for block in useful) / sum(sizes))
-    orders, exact = rearranged(sizes, seed)
+    orders, exact = list_orders(sizes, seed)
     # The measured pairing is one of the permutations, and must reach itself whatever the order of the sum.
     reached = int((_permuted_means(useful, orders) >= own - 1e-12).sum())
     p = reached / len(orders) if exact else (reached + 1) / (len(orders) + 1)

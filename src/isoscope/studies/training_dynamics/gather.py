@@ -19,19 +19,18 @@ from isoscope.core.number import Number
 from isoscope.core.numerics import Floats
 from isoscope.core.site import Site
 from isoscope.core.table import TABLE_COLUMNS, concat_tables
-from isoscope.estimation.attention_cloud import AttentionCloud
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.inference import Estimate
 from isoscope.estimation.isotropic_quantiles import head_threshold
 from isoscope.estimation.metric import Metric
+from isoscope.estimation.site_clouds import AttentionCloud
 from isoscope.metrics import registry
 from isoscope.runs.stored_cell import Cell
-from isoscope.statistics.any_statistics import Kept, Layout, Statistics, layout_of
+from isoscope.statistics.any_statistics import AnyStatistics, Layout, Statistics, layout_of
 from isoscope.statistics.attention_statistics import ROW_SUMS, SEQUENCE_SUMS
 from isoscope.statistics.head_statistics import Heads
 from isoscope.statistics.jackknife_groups import PRODUCTS, Groups
-from isoscope.statistics.moments import Moments
-from isoscope.statistics.site_statistics import SiteStatistics
+from isoscope.statistics.site_statistics import Moments, SiteStatistics
 from isoscope.studies.training_dynamics.checkpoint_measures import POINTS, HeadSums, Levels, measure_levels, split_documents
 
 DRIFT, SHARPNESS, COSINE = "drift_ratio", "attention_entropy_normalised", "qk_cosine"
@@ -219,7 +218,7 @@ class Walk:
                 if pair[0] is not None and pair[1] is not None:
                     self.gathered.clouds[head, step] = pair[0], pair[1]
 
-    def _slices(self, kept: Kept) -> list[int]:
+    def _slices(self, kept: AnyStatistics) -> list[int]:
         return [kept.names.index(name) for name in slices.slices_of_policy(self.suite.policy, kept.names)]
 
     def _first_points(self, heads: Heads, j: int) -> np.ndarray | None:

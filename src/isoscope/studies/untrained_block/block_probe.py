@@ -16,7 +16,7 @@ from isoscope.models.tapping.attention_call import AttentionCall
 from isoscope.models.tapping.attention_rows import AttentionRows, attention_rows, query_row_scores
 from isoscope.statistics.jackknife_groups import Groups
 from isoscope.statistics.kernel import as_block, block_sums
-from isoscope.statistics.moments import Moments
+from isoscope.statistics.site_statistics import Moments
 from isoscope.studies.untrained_block.networks import Subject
 
 BINS = 60

@@ -17,8 +17,7 @@ from isoscope.claims.evidence import COSINES, TRANSFORMERS, LeftOut, format_esti
 from isoscope.claims.verdicts import decide_models, decide_named_models, make_verdict
 from isoscope.core.model_groups import UNTRAINED
 from isoscope.core.numerics import margin
-from isoscope.estimation.comparable_layers import comparable_over_layers
-from isoscope.estimation.drift_test import FEWEST_LAYERS, FEWEST_MODELS, associations, fisher
+from isoscope.estimation.drift_test import FEWEST_LAYERS, FEWEST_MODELS, associations, comparable_over_layers, fisher
 from isoscope.estimation.inference import Estimate
 
 PREDICTOR = "drift_ratio"

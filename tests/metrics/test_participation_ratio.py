@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from isoscope.estimation.cloud import Cloud
-from isoscope.estimation.participation import corrected_participation
 from isoscope.metrics import participation_ratio, participation_ratio_corrected
+from isoscope.metrics.participation_ratio import corrected_participation
 from isoscope.statistics.jackknife_groups import GROUPS
 from isoscope.statistics.kernel import block_sums
 from isoscope.statistics.sample import mix, point_hashes

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.estimation.declaration import Question
 from isoscope.estimation.matrix_cloud import cloud_of
-from isoscope.estimation.metric import Metric, metric
+from isoscope.estimation.metric import Metric, Question, metric
 from isoscope.metrics import metrics, registry
 
 X = np.random.default_rng(0).standard_normal((60, 4)) + 1

@@ -9,10 +9,9 @@ from safetensors.numpy import load_file, save_file
 
 from isoscope.core.site import POINTS
 from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.matrix_cloud import accumulate
 from isoscope.metrics import metrics
-from isoscope.statistics.matrix_statistics import accumulate
-from isoscope.statistics.moments import Moments
-from isoscope.statistics.site_statistics import SiteStatistics
+from isoscope.statistics.site_statistics import Moments, SiteStatistics
 
 D = 9
 
@@ -41,7 +40,7 @@ def close(a, b, rel=1e-9):
         assert x.n == y.n
         if x.n > 1:
             np.testing.assert_allclose(x.covariance, y.covariance, atol=rel * np.abs(y.covariance).max(), rtol=rel, err_msg=name)
-            np.testing.assert_allclose(x.uncentred, y.uncentred, atol=rel * np.abs(y.uncentred).max(), rtol=rel, err_msg=name)
+            np.testing.assert_allclose(x.raw_moment, y.raw_moment, atol=rel * np.abs(y.raw_moment).max(), rtol=rel, err_msg=name)
 
 
 def test_against_float64():
@@ -55,7 +54,7 @@ def test_against_float64():
     np.testing.assert_allclose(m.squared, (u**2).sum(0), rtol=1e-10)
     np.testing.assert_allclose([m.norm, m.norm2], [norms.sum(), (norms**2).sum()], rtol=1e-12)
     np.testing.assert_allclose(m.second.covariance, np.cov(x.T), rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(m.cosine.uncentred, u.T @ u / len(u), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(m.cosine.raw_moment, u.T @ u / len(u), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(Cloud(m).spectrum().values, np.linalg.eigvalsh(np.cov(x.T))[::-1], rtol=1e-9)
     np.testing.assert_allclose(Cloud(m).spectrum(centred=False).values, np.linalg.eigvalsh(x.T @ x / 300)[::-1], rtol=1e-9)
 
@@ -138,7 +137,7 @@ def test_a_shard_without_points_takes_nothing_away():
         np.testing.assert_array_equal(merged.sample.points, whole.sample.points)
         close(merged.moments[0], whole.moments[0], rel=1e-12)
     assert Cloud.of(empty, "all") is None
-    assert empty.filled == []
+    assert empty.slices_in_use == []
 
 
 def test_a_site_through_a_file(tmp_path):
