@@ -1,13 +1,11 @@
-"""Shapes, neighbourhoods, clusters and their controls, against brute force and against what Gaussians must give."""
+"""Shapes and neighbourhoods against brute force and against what Gaussians must give."""
 
 import numpy as np
 import pytest
-from scipy.stats import kstest
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.estimation import local_geometry as local
-from isoscope.estimation.clusters import cluster, cluster_shapes, kmeans
-from isoscope.estimation.controls import gaussians, gaussians_by_document, intraclass, shuffle_dimensions
+from isoscope.estimation.controls import gaussians
 from isoscope.estimation.local_geometry import (
     MEASURES,
     DistinctPoints,
@@ -105,66 +103,6 @@ def test_minus_zero_is_zero():
     assert DistinctPoints.of(sampled(np.array([[0.0, 1.0], [-0.0, 1.0], [2.0, 1.0]]))).n == 2
 
 
-@pytest.mark.parametrize(("n", "d"), [(300, 12), (40, 39), (20, 50), (13, 12)])
-def test_a_gaussian_control_has_exactly_the_covariance(n, d):
-    x = rng(8).exponential(size=(n, d)) @ rng(9).standard_normal((d, d))
-    x -= x.mean(0)
-    draws = list(gaussians(x, 3))
-    for control in draws:
-        assert control.shape == (n, d)
-        scale = np.abs(x).max()
-        np.testing.assert_allclose(control.mean(0), 0, atol=1e-4 * scale)
-        np.testing.assert_allclose(np.cov(control.T.astype(np.float64)), np.cov(x.T), atol=1e-5 * scale**2)
-    assert not np.allclose(draws[0], draws[1])
-
-
-@pytest.mark.parametrize(("documents", "d"), [(40, 6), (8, 60)])
-def test_a_control_of_documents_has_the_covariance_and_what_documents_share(documents, d):
-    owner = np.repeat(np.arange(documents), 5)
-    x = (0.9 * rng(18).standard_normal((documents, d))[owner] + 0.4 * rng(19).standard_normal((len(owner), d))) * np.arange(1, d + 1)
-    x = (x - x.mean(0)).astype(np.float32)
-    for control in gaussians_by_document(x, owner, 2):
-        np.testing.assert_allclose(np.cov(control.T.astype(np.float64)), np.cov(x.T.astype(np.float64)), atol=1e-4 * np.abs(x).max() ** 2)
-        assert intraclass(control, owner) == pytest.approx(intraclass(x, owner), abs=1e-4)
-    alone = np.arange(len(x))
-    np.testing.assert_array_equal(next(gaussians_by_document(x, alone)), next(gaussians(x)))
-
-
-def test_intraclass_is_the_part_that_documents_share():
-    owner = np.repeat(np.arange(400), rng(20).integers(1, 9, 400))
-    for part in (0.0, 0.3, 0.8):
-        x = part**0.5 * rng(21).standard_normal((400, 3))[owner] + (1 - part) ** 0.5 * rng(22).standard_normal((len(owner), 3))
-        assert intraclass(x, owner) == pytest.approx(part, abs=0.05)
-
-
-@pytest.mark.parametrize(("n", "d"), [(80, 6), (6, 20)])
-def test_a_control_does_not_depend_on_the_order_of_points(n, d):
-    x = rng(17).standard_normal((n, d))
-    x -= x.mean(0)
-    np.testing.assert_allclose(next(gaussians(x)), next(gaussians(x[::-1])), atol=1e-4)
-
-
-def test_a_control_has_a_direction_that_is_empty_where_the_cloud_has_one():
-    x = rng(10).standard_normal((100, 6))
-    x -= x.mean(1, keepdims=True)
-    x -= x.mean(0)
-    np.testing.assert_allclose(next(gaussians(x)).sum(1), 0, atol=1e-4)
-
-
-def test_a_control_is_normal_whatever_the_cloud_is():
-    x = rng(11).choice([-1.0, 1.0], size=(2000, 3))
-    x -= x.mean(0)
-    along = next(gaussians(x))[:, 0] / x[:, 0].std()
-    assert kstest(along, "norm").pvalue > 0.01
-
-
-def test_shuffling_keeps_every_dimension_and_ends_what_ties_them():
-    x = rng(12).standard_normal((500, 1)) @ np.ones((1, 4))
-    out = shuffle_dimensions(x)
-    np.testing.assert_array_equal(np.sort(out, axis=0), np.sort(x, axis=0))
-    assert np.abs(np.corrcoef(out.T) - np.eye(4)).max() < 0.2
-
-
 GAUSSIANS = {
     "isotropic": lambda g: g.standard_normal((150, 20)),
     "falling": lambda g: g.standard_normal((150, 20)) / np.arange(1, 21),
@@ -241,49 +179,3 @@ def test_what_has_no_neighbourhoods_says_why():
     ):
         with pytest.raises(IsoscopeError, match=sentence):
             local._compare_neighbourhoods(sample)
-
-
-def test_kmeans_finds_balls_and_the_rule_their_number():
-    for k in (2, 4, 8):
-        g = rng(k)
-        owner, centres = g.integers(k, size=600), 20 * g.standard_normal((k, 6))
-        found = cluster(centres[owner] + g.standard_normal((600, 6)))
-        assert len(found.centres) == k
-        assert len(set(zip(found.label, owner, strict=True))) == k
-        assert found.silhouette > 0.7
-
-
-def test_kmeans_is_no_worse_than_that_of_scikit_learn():
-    from sklearn.cluster import KMeans
-
-    x = rng(15).standard_normal((1000, 8))
-    ours, theirs = kmeans(x, 16), KMeans(16, n_init=3, random_state=0).fit(x)
-    assert ours.inertia < 1.03 * theirs.inertia_
-    assert ours.inertia == pytest.approx(((x - ours.centres[ours.label]) ** 2).sum(), rel=1e-9)
-    np.testing.assert_array_equal(ours.label, ((x[:, None] - ours.centres) ** 2).sum(-1).argmin(1))
-
-
-def test_kmeans_of_fewer_distinct_points_than_clusters():
-    x = np.repeat(np.eye(3), 5, axis=0)
-    found = kmeans(x, 3)
-    assert found.inertia == pytest.approx(0, abs=1e-12)
-    assert len(kmeans(x, 6).centres) == 3
-
-
-@pytest.mark.parametrize("scale", [1e-30, 1e30])
-def test_kmeans_of_points_whose_squares_float32_cannot_hold(scale):
-    points = np.random.default_rng(0).standard_normal((60, 3)).astype(np.float32) + np.repeat([[0], [20]], 30, axis=0).astype(np.float32)
-    plain, scaled = kmeans(points, 2), kmeans(points * np.float32(scale), 2)
-    assert scaled.label.tolist() == plain.label.tolist()
-    np.testing.assert_allclose(scaled.centres, plain.centres * scale, rtol=1e-5)
-    assert scaled.inertia == pytest.approx(plain.inertia * scale**2, rel=1e-4)
-
-
-def test_cluster_shapes_by_brute_force():
-    x, label = rng(16).standard_normal((60, 5)), np.array([0] * 20 + [1] * 39 + [2])
-    parts = [np.linalg.eigvalsh(np.cov(x[label == own].T)) for own in (0, 1)]
-    shares = [values[-1] / values.sum() for values in parts]
-    value, influence = cluster_shapes(x, label)
-    assert value[0] == pytest.approx((20 * shares[0] + 39 * shares[1]) / 59, rel=1e-9)
-    np.testing.assert_allclose(influence.sum(0), 0, atol=1e-12)
-    assert not influence[-1].any()
