@@ -56,10 +56,7 @@ FEWEST_MODELS = 3
 DRAWS = 9_999
 NAN = float("nan")
 
-_TYPES = {
-    "string": ("group", "model", "revision", "policy", "predictor", "verdict", "note"),
-    "Int64": ("step", "seed", "layers", "models"),
-}
+_TYPES = {"string": ("group", "model", "revision", "policy", "predictor", "verdict", "note"), "Int64": ("step", "seed", "layers", "models")}
 _ORDER = (
     "group model revision step seed policy predictor layers models spearman spearman_p pearson pearson_p difference p adjusted_p "
     "low high z tau2 i2 verdict note"

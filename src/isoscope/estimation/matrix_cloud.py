@@ -123,13 +123,7 @@ MOST_HASHES = 1 << 24
 
 
 def cloud_of(
-    matrix: Any,
-    reads: Iterable[str] = PARTS,
-    *,
-    allow_wide: bool = False,
-    sample: int = 4096,
-    seed: int = 0,
-    name: str = "the matrix",
+    matrix: Any, reads: Iterable[str] = PARTS, *, allow_wide: bool = False, sample: int = 4096, seed: int = 0, name: str = "the matrix"
 ) -> Cloud:
     """Return the cloud of a matrix (n, d) in memory, which is anything numpy can see, or a torch tensor."""
     if isinstance(matrix, Cloud):

@@ -58,12 +58,7 @@ class Neighbours:
 
 
 def neighbours(
-    points: np.ndarray,
-    k: int,
-    *,
-    reach: int | None = None,
-    threads: int | None = None,
-    progress: Callable[[int], None] = lambda rows: None,
+    points: np.ndarray, k: int, *, reach: int | None = None, threads: int | None = None, progress: Callable[[int], None] = lambda rows: None
 ) -> Neighbours:
     """Return the k nearest neighbours of each distinct point, the same as a search in float64 over the points as they are stored.
 

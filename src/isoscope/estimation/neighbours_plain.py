@@ -34,13 +34,7 @@ def centre(
 
 
 def offer(
-    products: np.ndarray,
-    first: int,
-    second: int,
-    lowered: np.ndarray,
-    limit: np.ndarray,
-    scores: np.ndarray,
-    indices: np.ndarray,
+    products: np.ndarray, first: int, second: int, lowered: np.ndarray, limit: np.ndarray, scores: np.ndarray, indices: np.ndarray
 ) -> None:
     """Offer the pairs of a block of products, once each, to the candidates of their rows and of their columns.
 
