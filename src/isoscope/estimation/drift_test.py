@@ -24,6 +24,23 @@ from isoscope.core.numerics import LEVEL, margin
 from isoscope.estimation.inference import holm
 
 ALL_PAIRS, BETWEEN = "mean_cosine", "between_cosine"
+Array = NDArray[np.float64]
+OUTCOME, PREDICTORS = "mean_cosine", ("drift_norm", "drift_ratio")
+FEWEST_LAYERS = 12
+"""Below this no verdict is given."""
+FEWEST_MODELS = 3
+"""Below this a group has no verdict."""
+DRAWS = 9_999
+NAN = float("nan")
+_TYPES = {"string": ("group", "model", "revision", "policy", "predictor", "verdict", "note"), "Int64": ("step", "seed", "layers", "models")}
+_ORDER = (
+    "group model revision step seed policy predictor layers models spearman spearman_p pearson pearson_p difference p adjusted_p "
+    "low high z tau2 i2 verdict note"
+)
+COLUMNS = {name: next((kind for kind, names in _TYPES.items() if name in names), "float64") for name in _ORDER.split()}
+"""One row per model and predictor, and one per group, which has no `model`. `difference` is Spearman's ρ of the differences (pooled for a
+group, with its interval), `p` that of the permutations (for a group: that its mean z is 0), `adjusted_p` Holm's over the models of one
+predictor."""
 
 
 def comparable_over_layers(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
@@ -44,27 +61,6 @@ def comparable_over_layers(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, 
         low, high = ends.loc[at]
         left[str(name)] = f"n differs between layers ({low:,} to {high:,}) and {ALL_PAIRS} depends on n; measure {BETWEEN} too"
     return pd.concat([rows[~between & ~(plain & differs & known)], swapped]) if len(swapped) else rows[~between], left
-
-
-Array = NDArray[np.float64]
-
-OUTCOME, PREDICTORS = "mean_cosine", ("drift_norm", "drift_ratio")
-FEWEST_LAYERS = 12
-"""Below this no verdict is given."""
-FEWEST_MODELS = 3
-"""Below this a group has no verdict."""
-DRAWS = 9_999
-NAN = float("nan")
-
-_TYPES = {"string": ("group", "model", "revision", "policy", "predictor", "verdict", "note"), "Int64": ("step", "seed", "layers", "models")}
-_ORDER = (
-    "group model revision step seed policy predictor layers models spearman spearman_p pearson pearson_p difference p adjusted_p "
-    "low high z tau2 i2 verdict note"
-)
-COLUMNS = {name: next((kind for kind, names in _TYPES.items() if name in names), "float64") for name in _ORDER.split()}
-"""One row per model and predictor, and one per group, which has no `model`. `difference` is Spearman's ρ of the differences (pooled for a
-group, with its interval), `p` that of the permutations (for a group: that its mean z is 0), `adjusted_p` Holm's over the models of one
-predictor."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,13 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.numerics import LEVEL, Floats, margin, upper_quantile, widening
 
 NAN = float("nan")
+DRAWS = 9_999
+ROWS = 1_000
+"""Draws that are multiplied together."""
+FEWEST_PER_GROUP = 3
+"""With fewer models in a group nothing is decided: with three and three, the smallest p is already 0.1."""
+MOST_RELABELLINGS = 2_000_000
+"""The largest number of relabellings that are enumerated."""
 
 
 @dataclass(frozen=True)
@@ -173,11 +180,6 @@ def hochberg(p: Floats) -> Floats:
     return np.minimum(adjusted, 1.0)
 
 
-DRAWS = 9_999
-ROWS = 1_000
-"""Draws that are multiplied together."""
-
-
 def band_factor(moves: Floats, freedom: float) -> float:
     """Return the factor that turns 95 % intervals of each layer into a band that holds all layers in 95 %: the max-t bootstrap.
 
@@ -204,12 +206,6 @@ def band_factor(moves: Floats, freedom: float) -> float:
         farthest /= np.sqrt(rng.chisquare(freedom, DRAWS) / freedom)
     factor = float(np.quantile(farthest, 1 - LEVEL)) / upper_quantile(LEVEL / 2, freedom)
     return min(max(factor, 1.0), widening(units.shape[1], freedom))
-
-
-FEWEST_PER_GROUP = 3
-"""With fewer models in a group nothing is decided: with three and three, the smallest p is already 0.1."""
-MOST_RELABELLINGS = 2_000_000
-"""The largest number of relabellings that are enumerated."""
 
 
 def exact_permutation(values: Sequence[float], is_decoder: Sequence[bool]) -> float:

@@ -20,6 +20,8 @@ FEWEST = 10
 """Fewer distinct points have no dimension."""
 TINY = 1e-8
 """Razzhigaev et al. drop points nearer to their neighbour than this (in mean lengths of a centred point), and those with μ − 1 below it."""
+SCALE = 8
+"""The metric `gride` compares the distances to the 8th and to the 16th neighbour."""
 
 
 @dataclass(frozen=True)
@@ -150,8 +152,6 @@ class Estimator:
         return self.fit(part.distances).value
 
 
-SCALE = 8
-"""The metric `gride` compares the distances to the 8th and to the 16th neighbour."""
 FACCO, MLE = Estimator(facco, 2), Estimator(mle, 2)
 RAZZHIGAEV = Estimator(razzhigaev, 2, repeats=True)
 GRIDE = Estimator(partial(gride, inner=SCALE), 2 * SCALE)

@@ -32,6 +32,8 @@ AT_ONCE = 16
 """Neighbourhoods that are held in float64 at a time."""
 LARGE = 512
 """From this size on only the top eigenvalue is computed, by Lanczos: all of them would take most of the time."""
+Measured = tuple[Floats, Floats]
+"""A shape (2,) on average, and the influence (n, 2) of each point on it."""
 
 
 @dataclass(frozen=True)
@@ -197,10 +199,6 @@ class Comparison:
             note=f"of all points {self.whole[i]:.3g}, within a Gaussian {self.gaussian[:, i].mean():.3g}, "
             f"with dimensions shuffled {self.shuffled[i]:.3g}; {self.description}",
         )
-
-
-Measured = tuple[Floats, Floats]
-"""A shape (2,) on average, and the influence (n, 2) of each point on it."""
 
 
 def compare(points: DistinctPoints, d: int, within: Callable[[np.ndarray], Measured], description: str) -> Comparison:

@@ -21,6 +21,10 @@ from isoscope.statistics.site_statistics import SiteStatistics
 READ_ROWS = 4096
 RUN = 512
 """In a large matrix, each run of this many rows shares a group of the jackknife: the kernel gives the sum of a run at no extra cost."""
+FAR_EXPONENT = 50
+"""Squares of numbers beyond two to this power, up or down, may overflow or vanish in float32."""
+MOST_HASHES = 1 << 24
+"""Rows whose hashes are held to count duplicates, 128 MB of them."""
 
 
 def accumulate(
@@ -114,12 +118,6 @@ def report_zeros(statistics: SiteStatistics, name: str) -> None:
             IsoscopeWarning,
             stacklevel=4,
         )
-
-
-FAR_EXPONENT = 50
-"""Squares of numbers beyond two to this power, up or down, may overflow or vanish in float32."""
-MOST_HASHES = 1 << 24
-"""Rows whose hashes are held to count duplicates, 128 MB of them."""
 
 
 def cloud_of(

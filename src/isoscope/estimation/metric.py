@@ -22,6 +22,10 @@ AnyCloud = Cloud | AttentionCloud
 Subject = Literal["points", "attention", "stack"]
 P = ParamSpec("P")
 D = TypeVar("D", bound="Declaration")
+ONE_THREAD_DIMENSIONS = 2048
+"""Up to this dimension a matrix is decomposed on one thread: more threads cost more than they give."""
+Curve = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""x, y and weight of a series."""
 
 
 class Question(StrEnum):
@@ -124,12 +128,6 @@ def decorator_for(kind: Callable[Concatenate[Callable[[Any], Any], P], D]) -> Ca
     _, *arguments = inspect.signature(kind).parameters.values()
     decorator.__doc__, decorator.__signature__ = kind.__doc__, inspect.Signature(arguments)  # type: ignore[attr-defined]
     return decorator
-
-
-ONE_THREAD_DIMENSIONS = 2048
-"""Up to this dimension a matrix is decomposed on one thread: more threads cost more than they give."""
-Curve = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""x, y and weight of a series."""
 
 
 class Metric(Declaration):

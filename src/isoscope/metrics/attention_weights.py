@@ -11,6 +11,8 @@ from isoscope.estimation.metric import Question, metric
 from isoscope.estimation.site_clouds import AttentionCloud
 
 _entropy = partial(metric, reads=("attention",), interval_about=POPULATION, question=Question.ATTENTION_SHARPNESS, at_least=1)
+_probability = partial(metric, range=(0.0, 1.0), interval_about=POPULATION, question=Question.ATTENTION_SHARPNESS, at_least=1)
+_sink = partial(metric, reads=("attention",), range=(0.0, 1.0), interval_about=POPULATION, question=Question.ATTENTION_TARGET, at_least=1)
 
 
 @_entropy(range=(0.0, np.inf), title="Attention entropy")
@@ -40,9 +42,6 @@ def attention_entropy_normalised(cloud: AttentionCloud) -> Number:
         return Number(np.nan, n=cloud.n, d=cloud.d, note="no row sees more than one position")
     value, low, high = cloud.rows_estimate(lambda t: t["normalised"] / t["many"], (0.0, 1.0))
     return Number(min(value, 1.0), n=rows, d=cloud.d, low=low, high=high, null=1.0)
-
-
-_probability = partial(metric, range=(0.0, 1.0), interval_about=POPULATION, question=Question.ATTENTION_SHARPNESS, at_least=1)
 
 
 @_probability(reads=("attention",), title="Attention, largest")
@@ -108,9 +107,6 @@ def _mean_over_rows(cloud: AttentionCloud, quantity: str) -> Number:
 def _mean_over_sequences(cloud: AttentionCloud, quantity: str) -> Number:
     value, low, high = cloud.sequences_estimate(lambda t: t[quantity] / t["sequences"], (0.0, 1.0))
     return Number(value, n=cloud.n, d=cloud.d, low=low, high=high)
-
-
-_sink = partial(metric, reads=("attention",), range=(0.0, 1.0), interval_about=POPULATION, question=Question.ATTENTION_TARGET, at_least=1)
 
 
 @_sink(title="Attention to the first position")

@@ -15,6 +15,9 @@ from isoscope.statistics.jackknife_groups import GROUPS, Groups, Totals, between
 from isoscope.statistics.kernel import Sums
 
 _cosine = partial(metric, reads=("directions",), wants=("groups",), range=(-1.0, 1.0), question=Question.DIRECTIONS)
+SCORE_RANGE = 0.0, 2.5
+LARGEST = 10
+_share = partial(metric, reads=("sums",), wants=("groups",), range=(0.0, np.inf), interval_about=THIS_N, question=Question.COORDINATES)
 
 
 @_cosine(interval_about=POPULATION, title="Mean cosine between items")
@@ -177,9 +180,6 @@ def _mean_over_pairs(
     return Number(min(value, 1.0), n=cloud.moments.alive, d=cloud.d, low=low, high=high, null=0.0, null_sd=null_sd)
 
 
-SCORE_RANGE = 0.0, 2.5
-
-
 def _isotropy_score_of(t: Totals, d: int) -> Floats:
     cosine = np.minimum(between_cosine_of(t), 1.0)  # rounding may lift it above
     above = np.maximum(cosine, 0.0)
@@ -211,10 +211,6 @@ def isotropy_score(cloud: Cloud) -> Number:
     low, high = cloud.jackknife_interval(lambda t: _isotropy_score_of(t, d), bounds=SCORE_RANGE)
     null_sd = (1 + 1 / (2 * d)) * (2 / (d * pairs)) ** 0.5
     return Number(float(_isotropy_score_of(t, d)), n=n, d=d, low=low, high=high, null=1.0, null_sd=null_sd)
-
-
-LARGEST = 10
-_share = partial(metric, reads=("sums",), wants=("groups",), range=(0.0, np.inf), interval_about=THIS_N, question=Question.COORDINATES)
 
 
 @_share(title="Share of the top dimension")

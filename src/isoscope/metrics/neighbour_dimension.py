@@ -161,11 +161,6 @@ def _two_distances(nearest: Neighbours, points: np.ndarray, chosen: np.ndarray) 
     return part.distances if part.complete else neighbours(points[chosen], 2).distances
 
 
-_dimension = partial(
-    metric, reads=("neighbours",), range=(0.0, np.inf), interval_about=THIS_N, question=Question.INTRINSIC_DIMENSION, at_least=3
-)
-
-
 @_dimension(title="Intrinsic dimension (GRIDE, 8 to 16)", on_request=True)
 def gride(cloud: Cloud) -> Number:
     """The intrinsic dimension at the scale of the 8th to the 16th neighbour.

@@ -17,6 +17,9 @@ from isoscope.estimation.resampled_neighbours import Among, isotropic_clouds, ja
 from isoscope.statistics.sample import mix
 
 _local = partial(metric, reads=("sample",), interval_about=THIS_N, question=Question.LOCAL_GEOMETRY, on_request=True)
+_cluster = partial(metric, reads=("sample",), range=(0.0, 1.0), interval_about=THIS_N, question=Question.LOCAL_GEOMETRY, on_request=True)
+HUB_NEIGHBOURS = 10
+"""Hubs are counted among this many nearest neighbours."""
 
 
 @_local(range=(0.0, 1.0), title="Local top share")
@@ -77,9 +80,6 @@ def local_isoscore_excess(cloud: Cloud) -> Number:
     return local_number(cloud, "isoscore", excess=True)
 
 
-_cluster = partial(metric, reads=("sample",), range=(0.0, 1.0), interval_about=THIS_N, question=Question.LOCAL_GEOMETRY, on_request=True)
-
-
 @_cluster(title="Cluster top share")
 def cluster_share(cloud: Cloud) -> Number:
     """The part of a cluster's variance that lies along its own strongest direction, averaged over clusters by their size.
@@ -109,13 +109,9 @@ def cluster_isoscore(cloud: Cloud) -> Number:
     return cluster_number(cloud, "isoscore")
 
 
-K = 10
-"""Neighbours by which points are counted."""
-
-
 def _occurrences(indices: np.ndarray, n: int) -> np.ndarray:
     """(n,) the number of rows that list each of n points."""
-    return np.bincount(indices[:, :K].ravel(), minlength=n)
+    return np.bincount(indices[:, :HUB_NEIGHBOURS].ravel(), minlength=n)
 
 
 def _skewness(counts: np.ndarray) -> float:
@@ -126,7 +122,7 @@ def _skewness(counts: np.ndarray) -> float:
 
 
 def _hubness_of(part: Among) -> float:
-    """The hubness of a part of the points; NaN if none of them has K neighbours in it."""
+    """The hubness of a part of the points; NaN if none of them has ten neighbours in it."""
     return _skewness(_occurrences(part.indices, part.size)) if len(part.indices) else np.nan
 
 
@@ -137,7 +133,7 @@ def _chance(n: int, d: int) -> tuple[float, float]:
     values = [_skewness(_occurrences(nearest.indices, n)) for nearest in draws]
     if len(draws) > 1:
         return float(np.mean(values)), float(np.std(values, ddof=1))
-    return values[0], jackknife_error(draws[0], K, _hubness_of, mix(np.arange(n, dtype=np.uint64)))[0]
+    return values[0], jackknife_error(draws[0], HUB_NEIGHBOURS, _hubness_of, mix(np.arange(n, dtype=np.uint64)))[0]
 
 
 @metric(
@@ -159,13 +155,13 @@ def hubness(cloud: Cloud) -> Number:
     Radovanović, Nanopoulos and Ivanović (2010).
     """
     try:
-        n = len(cloud.neighbours(K).kept)
+        n = len(cloud.neighbours(HUB_NEIGHBOURS).kept)
     except IsoscopeError as error:
         return Number(np.nan, n=cloud.n, d=cloud.d, note=str(error))
     nearest = cloud.neighbours()
     counts = _occurrences(nearest.indices, n)
     value = _skewness(counts)
-    standard_error, freedom = jackknife_error(nearest, K, _hubness_of, cloud.require_sample().unit)
+    standard_error, freedom = jackknife_error(nearest, HUB_NEIGHBOURS, _hubness_of, cloud.require_sample().unit)
     half = margin(standard_error, freedom)
     null, null_sd = _chance(round_sample_size(n), cloud.d)
     note = f"the largest hub is a neighbour of {counts.max() / n:.1%} of {n} points"

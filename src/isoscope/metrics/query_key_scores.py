@@ -17,6 +17,7 @@ from isoscope.estimation.site_clouds import AttentionCloud
 from isoscope.statistics.attention_statistics import EDGES
 
 _score = partial(metric, reads=("attention",), interval_about=POPULATION, question=Question.ATTENTION_SHARPNESS, at_least=1)
+_drift = partial(metric, reads=("queries_keys",), question=Question.QUERIES_AND_KEYS, at_least=1)
 
 
 @_score(range=(0.0, np.inf), title="Score spread")
@@ -69,9 +70,6 @@ def score_histogram(cloud: AttentionCloud) -> Curve:
 def _number(cloud: AttentionCloud, estimate: Callable[[dict[str, Floats]], Floats], *, at_least: float) -> Number:
     value, low, high = cloud.rows_estimate(estimate, (at_least, np.inf))
     return Number(value, n=cloud.n, d=cloud.d, low=low, high=high, null=0.0)
-
-
-_drift = partial(metric, reads=("queries_keys",), question=Question.QUERIES_AND_KEYS, at_least=1)
 
 
 @_drift(range=(-1.0, 1.0), interval_about=THIS_N, title="Cosine of Q̄ and K̄")

@@ -13,6 +13,9 @@ from isoscope.estimation.eigenvalues import entropy
 from isoscope.estimation.metric import Curve, Question, metric, series
 
 _rank = partial(metric, reads=("second",), wants=("sample",), interval_about=THIS_N, question=Question.DIMENSIONS_IN_USE)
+POINTS = 120
+FIRST, LAST = 4, 100
+"""The ranks that the power law is fitted to."""
 
 
 @_rank(range=(1.0, np.inf), title="Effective rank")
@@ -82,11 +85,6 @@ def stable_rank(cloud: Cloud) -> Number:
         return np.asarray(values.sum(-1) / strongest)
 
     return cloud.spectral(rank, centred=False, bounds=(1.0, cloud.d))
-
-
-POINTS = 120
-FIRST, LAST = 4, 100
-"""The ranks that the power law is fitted to."""
 
 
 @series(reads=("second",), title="Spectrum")

@@ -14,6 +14,8 @@ from isoscope.estimation.metric import Question, metric
 from isoscope.estimation.profile import middle_minus_ends, pairwise_differences, profile
 
 _share = partial(metric, range=(0.0, 1.0), question=Question.TOP_DIRECTION)
+_bell = partial(profile, extreme="smallest", range=(-1.0, 1.0))
+_flatness = partial(profile, extreme="largest", range=(0.0, 1.0))
 
 
 @_share(reads=("second",), wants=("sample",), interval_about=THIS_N, title="Top share (squared)")
@@ -76,10 +78,6 @@ def top_share_norm_null(cloud: Cloud) -> Number:
 
     smallest = minimize_scalar(edge, bounds=(1e-9, 1 - 1e-9), method="bounded", options={"xatol": 1e-10})
     return Number(min(float(smallest.fun) / (weight * float(r2.sum())), 1.0), n=m, d=d)
-
-
-_bell = partial(profile, extreme="smallest", range=(-1.0, 1.0))
-_flatness = partial(profile, extreme="largest", range=(0.0, 1.0))
 
 
 @_bell(layer_value=top_part, title="Bell of the top share")
