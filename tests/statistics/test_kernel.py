@@ -53,7 +53,7 @@ def agree(found, expected, rel):
 @pytest.fixture(params=[*KINDS, "numpy-float32-by-tiles"])
 def kind(request, monkeypatch):
     if request.param.endswith("-by-tiles"):  # as without numba
-        monkeypatch.setattr("isoscope.statistics.kernel.compiled", lambda name: None)
+        monkeypatch.setattr("isoscope.statistics.kernel.load_compiled", lambda name: None)
     return KINDS[request.param.removesuffix("-by-tiles")]
 
 
