@@ -19,14 +19,14 @@ from typing import Any
 CHILD = """
 import json, sys, tempfile
 import isoscope
-from isoscope.measuring import memory_estimate, model_feeder
+from isoscope.measuring import cost_estimate, machine, model_feeder
 announced = []
-model_feeder.estimate_peak = lambda *given: announced.append(memory_estimate.estimate_peak(*given)) or announced[-1]
+model_feeder.estimate_peak = lambda *given: announced.append(cost_estimate.estimate_peak(*given)) or announced[-1]
 model, data, options = json.loads(sys.argv[1])
 with tempfile.TemporaryDirectory() as folder:
     spec = isoscope.measure(model, data, folder, **options).manifests()[0]["spec"]
 read = {name: spec[name] for name in ("documents", "tokens", "counted")}
-print(json.dumps({"announced": announced[0], "peak": memory_estimate.peak_memory(), **read}))
+print(json.dumps({"announced": announced[0], "peak": machine.peak_memory(), **read}))
 """
 
 

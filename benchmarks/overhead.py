@@ -42,8 +42,9 @@ def measure(threads: int, repeats: int) -> dict[str, list[float]]:
     from threadpoolctl import threadpool_limits
     from transformers import BertConfig, BertModel
 
+    from isoscope.measuring.module_feeder import ModuleFeeder
     from isoscope.measuring.options import Options
-    from isoscope.measuring.sites import Sites
+    from isoscope.measuring.single_pass import Batch, Pass
     from isoscope.models.loading.chunk import Positions
     from isoscope.models.loading.family import Stack
     from isoscope.models.tapping.layout import BatchLayout, Rows, Slicer
@@ -63,12 +64,17 @@ def measure(threads: int, repeats: int) -> dict[str, list[float]]:
     layouts = BatchLayout(slicer, 0, lambda b: rows, lambda stack, b, t: [Positions(special)] * b)
     layout = layouts.of_states("encoder", 8, 512)
     shares: dict[str, list[float]] = {name: [] for name in (*SETTINGS, *WHOLE)}
-    taps = {name: Sites({"encoder": Stack(model)}, Options(**wanted), slicer.names, "bert", longest=512) for name, wanted in WHOLE.items()}
+    passes = {}
+    for name, wanted in WHOLE.items():
+        feeder = ModuleFeeder(model, "bert", Options(**wanted), None, None)
+        feeder.stacks, feeder.slicer, feeder.longest, feeder.channels = {"encoder": Stack(model)}, slicer, 512, "first"
+        passes[name] = Pass(feeder, feeder.options)
 
     def forward():
         model(input_ids=ids, attention_mask=mask)
 
-    for found in taps.values():
+    batch = Batch(forward, forward, layouts)
+    for found in passes.values():
         found.learn(lambda: model(input_ids=ids[:1, :8]))
     sites = {name: {} for name in SETTINGS}
     with threadpool_limits(threads), torch.inference_mode():
@@ -90,8 +96,8 @@ def measure(threads: int, repeats: int) -> dict[str, list[float]]:
                 if repeat >= 2:  # the first passes fill caches and the buffers of few points
                     shares[name].append(tap.seconds / (whole - tap.seconds))
             plain = clocked(forward)
-            for name, found in taps.items():
-                whole = clocked(lambda found=found: found.reduce(forward, layouts))
+            for name, found in passes.items():
+                whole = clocked(lambda found=found: found.reduce(batch))
                 if repeat >= 2:
                     shares[name].append(whole / plain - 1)
     return shares

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from isoscope.runs.matrix_geometry import geometry
     from isoscope.runs.merging import merge
     from isoscope.runs.results import Results, open
-    from isoscope.watching.lightning_callback import LightningWatch
-    from isoscope.watching.trainer_callback import WatchCallback
+    from isoscope.watching.callbacks import LightningWatch, WatchCallback
     from isoscope.watching.watch import watch
 
 __all__ = [
@@ -49,10 +48,10 @@ __all__ = [
 _FOUND_IN = {
     "IsoscopeError": "isoscope.core.errors",
     "IsoscopeWarning": "isoscope.core.errors",
-    "LightningWatch": "isoscope.watching.lightning_callback",
+    "LightningWatch": "isoscope.watching.callbacks",
     "Number": "isoscope.core.number",
     "Results": "isoscope.runs.results",
-    "WatchCallback": "isoscope.watching.trainer_callback",
+    "WatchCallback": "isoscope.watching.callbacks",
     "geometry": "isoscope.runs.matrix_geometry",
     "measure": "isoscope.measuring.measure",
     "merge": "isoscope.runs.merging",

@@ -39,10 +39,10 @@ MEASURING = [
     "models.loading.file_limits:SizeLimits.check",
     "models.loading.load:_model_class",
     "trust.model_files:weights_in",
-    "measuring.sites:Sites._receive",
+    "measuring.single_pass:Pass._receive",
     "models.tapping.layout:BatchLayout.of_attention",
     "models.tapping.layout:BatchLayout.of_states",
-    "measuring.memory_estimate:_bytes_of",
+    "measuring.cost_estimate:_bytes_of",
     "runs.rows:tables",
     "measuring.scheduler:Scheduler._collect",
     "measuring.task:run_task",
@@ -63,7 +63,7 @@ ON_THE_PAGE = [
 ]
 """Of parts of a page: the others are made all the same. Those of a list are planted together."""
 REPAIRING = ["repair.linear:Directions.of", "repair.base:map_blocks"]
-WATCHING = ["watching.probe:Probe._write", "measuring.module_batches:add_to_digest"]
+WATCHING = ["watching.probe:Probe._write", "measuring.module_feeder:add_to_digest"]
 ELSEWHERE = {
     "runs.results:Results.table": ("table", "RUN"),
     "core.table:concat_tables": ("claims", "RUN"),

@@ -9,10 +9,10 @@ from safetensors.numpy import save_file
 
 from isoscope.core.progress import Progress
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
-from isoscope.measuring.checkpoint_jobs import Sweep
 from isoscope.measuring.executor import Engine
-from isoscope.measuring.named_sources import Sources
 from isoscope.measuring.options import options_from
+from isoscope.measuring.sweep import Sweep
+from isoscope.measuring.task import Sources
 from isoscope.models.naming.suite import open_suites
 from isoscope.runs import writing as store
 from isoscope.runs.run import Run
@@ -86,7 +86,7 @@ class Invented(Engine):
 def plan_sweep(root, data, out, engine=None):
     """The sweep of `isoscope sweep`, not begun."""
     suites = open_suites([str(root)])
-    sources = Sources([str(data)], None, [suite.name for suite in suites])
+    sources = Sources((str(data),), None, tuple(suite.name for suite in suites))
     return Sweep(suites, Run(out), options_from(OPTIONS), sources, delete=False, progress=Progress(quiet=True), engine=engine or Invented())
 
 

@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import isoscope
 from isoscope.core.errors import IsoscopeError
-from isoscope.measuring.attention_sites import plan_of
+from isoscope.measuring.attention_sites import size_of
 from isoscope.models.loading.family import families
 from isoscope.models.loading.load import load_model
 from isoscope.models.naming.model_name import resolve_model
@@ -244,8 +244,8 @@ def test_the_announced_size_is_that_of_what_is_kept(keep):
     heads.draw(x, layout.hashes, layout.item, layout.index, codes)
     for kept in (heads, rows):
         held = sum(array.nbytes for array in state_of(kept, sample=keep == "all").values())
-        assert plan_of(kept).disk(keep) == pytest.approx(0 if keep == "rows" else held, rel=0.1)
-        assert plan_of(kept).memory() >= held
+        assert size_of(kept).disk(keep) == pytest.approx(0 if keep == "rows" else held, rel=0.1)
+        assert size_of(kept).memory >= held
 
 
 def test_threads_of_torch_and_of_blas_are_limited_and_given_back():

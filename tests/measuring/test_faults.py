@@ -1,6 +1,5 @@
 """What can go wrong in the middle: no finished cell is lost or counted twice, what failed is listed, and the same command goes on."""
 
-import json
 import os
 import random
 import shutil
@@ -14,10 +13,7 @@ import pytest
 
 import isoscope
 from isoscope.measuring.executor import MAX_LOSSES, Retrying
-from isoscope.measuring.sweep_log import Ledger
 from isoscope.measuring.task import LostError, NoMemoryError
-from isoscope.models.naming.audit import CheckpointRecord
-from isoscope.models.naming.suite import Checkpoint, Suite
 from isoscope.runs.run import Run
 from isoscope.runs.writing import receive_cell
 from tests.cli.calling import command
@@ -129,25 +125,6 @@ def test_two_drivers_on_one_run_give_one_table(berts, text, expected, tmp_path):
     assert len(keys) == len(set(keys)) == 9  # eight checkpoints, and what they say together
     same(expected, results.table(policy="every"))
     assert not [path for path in (tmp_path / "run" / "cells").iterdir() if path.name.startswith(".")]
-
-
-def test_two_ledgers_of_one_run_lose_nothing_of_each_other(tmp_path):
-    suite = Suite("net", tuple(Checkpoint(f"net@{step}", step, None) for step in range(20)))
-    one, two = Ledger(tmp_path), Ledger(tmp_path)
-    for step, checkpoint in enumerate(suite.checkpoints):
-        (one if step % 2 else two).record(suite, checkpoint, f"r{step}", CheckpointRecord(None, step, "t", "m"))
-        (two if step % 3 else one).claim(checkpoint.spec)
-    with (tmp_path / "audit.jsonl").open("a") as file:
-        file.write('{"suite": "net", "place": "-/3", "se')  # killed while it wrote
-    two.release("net@4")
-    assert [seen.step for seen in Ledger(tmp_path).seen(suite)] == list(range(20))
-    assert one.revision(suite, suite.checkpoints[8]) == "r8"
-    assert not one.is_claimed("net@4")
-    assert one.is_claimed("net@5")
-    one.record_faults(suite, ["a fault."])
-    kept = json.loads((tmp_path / "audit.json").read_text())
-    assert len(kept["suites"]["net"]["checkpoints"]) == 20
-    assert kept["suites"]["net"]["faults"] == ["a fault."]
 
 
 def test_a_cell_that_is_damaged_on_its_way_is_not_written(small_models, texts, tmp_path):

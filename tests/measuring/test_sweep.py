@@ -17,13 +17,9 @@ from huggingface_hub import constants
 from safetensors.torch import load_file, save_file
 
 import isoscope
-from isoscope.core.memory import memory_left
 from isoscope.measuring import task
-from isoscope.measuring.machine import cores
-from isoscope.measuring.options import Options
 from isoscope.measuring.single_pass import Pass
 from isoscope.measuring.sweep import audit
-from isoscope.measuring.workers import choose_process_count
 from isoscope.models.naming.model_name import resolve_model
 from isoscope.runs.run import Run
 from tests.cli.calling import command
@@ -199,19 +195,6 @@ def test_what_every_checkpoint_would_say_is_said_by_processes_too(berts, text, t
     with pytest.raises(isoscope.IsoscopeError, match="device 'xpu' is not available"):
         isoscope.sweep(str(berts), text, tmp_path / "run", device="xpu", processes=2, quiet=True, **FEW)
     assert not Run(tmp_path / "run").cells()
-
-
-def test_process_count_follows_cores_cells_and_memory():
-    roomy = {"weights": 1 << 20, "data": ("embedded",)}
-    assert choose_process_count(None, 1000, options=Options(), **roomy) == cores()
-    assert choose_process_count(None, 7, options=Options(), **roomy) == 1
-    assert choose_process_count(None, 1000, options=Options(threads=cores()), **roomy) == 1
-    assert choose_process_count(None, 1000, weights=memory_left(), options=Options(), data=("embedded",)) == 1
-    assert choose_process_count(3, 1000, options=Options(), **roomy) == 3
-    assert choose_process_count(3, 2, options=Options(), **roomy) == 2
-    assert choose_process_count(3, 1000, weights=1, options=Options(), data=("-",)) == 1
-    with pytest.raises(isoscope.IsoscopeError, match="--processes takes 1 or more; got 0"):
-        choose_process_count(0, 1000, options=Options(), **roomy)
 
 
 def children(process):

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import isoscope
-from isoscope.watching.untouched import untouched
+from isoscope.watching.untouched import leave_untouched
 from tests.watching.watched import WORDS, D, Network, batches, started
 
 
@@ -153,7 +153,7 @@ def test_evaluation_calls_no_code_of_the_module():
 
     model = nn.Sequential(Merging(3, 3), nn.Dropout())
     model[1].eval()
-    with untouched(model):
+    with leave_untouched(model):
         assert [part.training for part in model.modules()] == [False] * 3
     assert [part.training for part in model.modules()] == [True, True, False]
     assert not model[0].merged

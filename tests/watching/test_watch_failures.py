@@ -1,6 +1,5 @@
 """After the first look nothing that goes wrong in one ends or changes a training, and a bug still looks like a bug."""
 
-import contextlib
 import random
 
 import numpy as np
@@ -14,28 +13,11 @@ from isoscope.runs.run import Run
 from isoscope.statistics.site_statistics import Moments
 from isoscope.watching import watch as watch_module
 from isoscope.watching.collapse import Alarm
-from isoscope.watching.diary import FAILURES, Diary
+from isoscope.watching.diary import Diary
 from isoscope.watching.probe import Probe
-from tests.runs.interruptions import interrupted
-from tests.watching.watched import Network, batches, started, train
+from tests.watching.watched import Network, batches, failing, started, train, warned
 
 ERRORS = [RuntimeError("planted"), MemoryError("planted"), OSError(28, "planted"), TypeError("planted"), torch.OutOfMemoryError("planted")]
-
-
-def failing(error):
-    def act(*_, **__):
-        raise type(error)(*error.args)
-
-    return act
-
-
-@contextlib.contextmanager
-def warned():
-    """The texts of what isoscope warns about, known when the context ends."""
-    texts = []
-    with pytest.warns(IsoscopeWarning) as told:
-        yield texts
-    texts += [str(one.message) for one in told]
 
 
 def state_of_process():
@@ -67,10 +49,10 @@ PARTS = {
     "a statistic": (Moments, "add"),
     "a whole look": (Probe, "look"),
     "writing a cell": (Run, "write"),
-    "the alarm": (Alarm, "see"),
+    "the alarm": (Alarm, "find_collapse"),
     "the diary": (Diary, "write"),
     "a row of the diary": (Diary, "add"),
-    "names for loggers": (watch_module, "named_values"),
+    "names for loggers": (watch_module, "name_values"),
     "gradients": (watch_module, "gradient_norms"),
 }
 
@@ -203,43 +185,3 @@ def test_arguments_that_make_no_sense_are_reported_and_not_raised(tmp_path, call
             call(w)
         w.step(step=np.int64(7))
     assert max(w.results().table("mean_cosine")["step"]) == 7
-
-
-def test_a_failure_is_told_once_and_kept_a_limited_number_of_times(tmp_path, monkeypatch):
-    model, _ = started()
-    with warned() as told, isoscope.watch(model, every=1, data=batches()[0], out=tmp_path / "run", taps="hidden") as w:
-        monkeypatch.setattr(Probe, "look", failing(RuntimeError("planted")))
-        for _ in range(FAILURES + 5):
-            w.step()
-    assert w.warnings == told
-    assert [words.partition(" (")[0] for words in told] == ["Step 1 was not measured"]
-    (kept,) = [found for cell in Run(tmp_path / "run").cells() if (found := cell.manifest["spec"].get("failures"))]
-    assert [one["step"] for one in kept] == list(range(1, FAILURES + 1))
-    monkeypatch.undo()
-    with isoscope.watch(model, every=1, data=batches()[0], out=tmp_path / "run", taps="hidden", start=FAILURES + 5) as again:
-        again.step(loss=0.5)
-    (still,) = [found for cell in Run(tmp_path / "run").cells() if (found := cell.manifest["spec"].get("failures"))]
-    assert still == kept
-
-
-def test_a_diary_outlives_a_kill_while_it_is_being_replaced(tmp_path):
-    """A resumed training finds the steps that were written before, whichever call of the replacement was the last."""
-    columns = {"model": "net", "revision": "r", "step": None, "seed": 0, "modality": "batches", "family": "module"}
-    for at in range(1, 1000):
-        run = Run(tmp_path / str(at))
-        diary = Diary(run, columns, 0)
-        diary.add(1, "loss", 3.0)
-        diary.write(1)
-        diary.add(2, "loss", 2.0)
-        with interrupted("kill", at) as fault:
-            diary.write(2)
-        resumed = Diary(Run(run.path), columns, 2)
-        resumed.add(3, "loss", 1.0)
-        resumed.write(3)
-        (cell,) = Run(run.path).cells()
-        steps = cell.rows()["step"].tolist()
-        assert steps in ([1, 3], [1, 2, 3]), (at, fault.name)
-        if not fault.happened:
-            break
-    assert steps == [1, 2, 3]
-    assert at > 30

@@ -1,10 +1,14 @@
 """A small network that a careless watcher would disturb, and a plain loop that trains it."""
 
+import contextlib
 import random
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
+
+from isoscope.core.errors import IsoscopeWarning
 
 D, WORDS = 16, 40
 
@@ -71,3 +75,19 @@ def started(make=Network):
     model = make()
     model.train()
     return model, torch.optim.AdamW(model.parameters(), lr=3e-3)
+
+
+def failing(error):
+    def act(*_, **__):
+        raise type(error)(*error.args)
+
+    return act
+
+
+@contextlib.contextmanager
+def warned():
+    """The texts of what isoscope warns about, known when the context ends."""
+    texts = []
+    with pytest.warns(IsoscopeWarning) as told:
+        yield texts
+    texts += [str(one.message) for one in told]

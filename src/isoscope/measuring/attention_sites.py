@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from isoscope.core.site import ABLATIONS, Site
-from isoscope.measuring.memory_estimate import HeldPlan
+from isoscope.measuring.cost_estimate import StatisticsSize
 from isoscope.measuring.options import Options
 from isoscope.models.tapping.attention_call import AttentionCall
 from isoscope.models.tapping.attention_rows import ablate_queries, attention_rows, count_scores
@@ -171,19 +171,23 @@ class AttentionSites:
         step = max(1, math.ceil((self.longest or t) / count))
         return np.arange(step // 2, t, step)
 
-    def plans(self) -> list[HeldPlan]:
+    def statistics_sizes(self) -> list[StatisticsSize]:
         """The size of the statistics of each site."""
-        return [plan_of(statistics) for statistics in self.statistics.values() if not isinstance(statistics, SiteStatistics)]
+        return [size_of(statistics) for statistics in self.statistics.values() if not isinstance(statistics, SiteStatistics)]
 
 
 def _site_without(call: AttentionCall, part: str) -> Site:
     return Site(call.site.stack, f"{call.site.kind}_without_{part}", call.site.layer)
 
 
-def plan_of(statistics: Heads | AttentionStatistics) -> HeldPlan:
-    """The size of statistics, from their arrays."""
+def size_of(statistics: Heads | AttentionStatistics) -> StatisticsSize:
+    """The size of statistics from their arrays, all of which are there from the start."""
     if isinstance(statistics, AttentionStatistics):
-        return HeldPlan(sum(array.nbytes for array in statistics.state().values()))
-    arrays = (statistics.counts, statistics.sums, statistics.squared, statistics.products, statistics.units)
-    sample = 0 if statistics.sample is None else statistics.sample.k * statistics.sample.d * np.dtype(np.float32).itemsize
-    return HeldPlan(sum(array.nbytes for array in arrays), sum(second.outer.nbytes for second in statistics.second), sample)
+        total = sum(array.nbytes for array in statistics.state().values())
+        return StatisticsSize(total, total, 0)
+    arrays = sum(a.nbytes for a in (statistics.counts, statistics.sums, statistics.squared, statistics.products, statistics.units))
+    matrices = sum(second.outer.nbytes for second in statistics.second)
+    drawn = statistics.sample
+    sample = 0 if drawn is None else drawn.k * drawn.d * np.dtype(np.float32).itemsize
+    # A sample has room for twice its points; of a symmetric matrix only half is written.
+    return StatisticsSize(arrays + matrices + 2 * sample, arrays + matrices // 2, sample)

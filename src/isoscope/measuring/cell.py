@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from isoscope.core.progress import Progress
 from isoscope.core.source import Source
 from isoscope.core.wording import format_bytes
-from isoscope.measuring.memory_estimate import forget_peak, peak_memory
+from isoscope.measuring.machine import forget_peak, peak_memory
 from isoscope.measuring.options import Options
 from isoscope.models.naming.model_name import ModelReference
 from isoscope.runs.rows import default_metrics, tables
@@ -90,15 +90,16 @@ def reduce_batches(
     """Run every batch and reduce its states; between two windows, save what there is if it is time to."""
     feeder = single_pass.feeder
     started = last_save = time.monotonic()
-    shown, counted_before = feeder.done, feeder.counted
+    shown, counted_before = feeder.progress()
     with progress.bar(f"{feeder.name}: measuring", feeder.total(), feeder.unit) as bar:
         bar.advance(shown)
         for window in feeder.windows():
             for batch in window:
                 single_pass.reduce(batch)
-            rate = (feeder.counted - counted_before) / max(time.monotonic() - started, 1e-9)
-            bar.advance(feeder.done - shown, rate=f"{rate:,.0f} {feeder.counted_unit}/s")
-            shown = feeder.done
+            done, counted = feeder.progress()
+            rate = (counted - counted_before) / max(time.monotonic() - started, 1e-9)
+            bar.advance(done - shown, rate=f"{rate:,.0f} {feeder.counted_unit}/s")
+            shown = done
             if time.monotonic() - last_save >= save_every:
                 save()
                 last_save = time.monotonic()

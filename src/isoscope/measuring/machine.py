@@ -1,12 +1,26 @@
-"""What this machine offers, and what a process takes of it."""
+"""This machine: its cores, memory and disk, and how processes are started on it."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+
+from isoscope.core.errors import IsoscopeError
+from isoscope.core.wording import format_bytes
 
 BASE_MEMORY = 1 << 30
 """Bytes of a process without a model: libraries, and the statistics of a small one."""
+WEIGHT_COPIES = 4
+"""A process takes up to this many times the weights: to load and read them, and for statistics of all layers."""
+SAFE_PATH = "PYTHONSAFEPATH"
+"""With this variable set, Python does not search the current folder for modules (`python -P`)."""
+
+_start_lock = threading.RLock()
 
 
 def cores() -> int:
@@ -16,8 +30,73 @@ def cores() -> int:
 
 def oom_kills() -> int:
     """How many processes the system has killed for lack of memory since it started; 0 if it does not count them."""
+    return _read_entry(Path("/proc/vmstat"), "oom_kill ") or 0
+
+
+def resident_memory() -> int:
+    """The memory that this process holds now, in bytes."""
+    return _process_memory("VmRSS")
+
+
+def peak_memory() -> int:
+    """The most memory that this process has held since it started, or since `forget_peak`, in bytes."""
+    return _process_memory("VmHWM")
+
+
+def forget_peak() -> None:
+    """Start the system's record of the peak anew, where that is possible (on Linux)."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def _process_memory(entry: str) -> int:
+    kilobytes = _read_entry(Path("/proc/self/status"), entry)
+    if kilobytes is not None:
+        return kilobytes * 1024
+    import resource
+
+    # Other systems tell only the peak; macOS in bytes, the others in kilobytes.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def _read_entry(file: Path, entry: str) -> int | None:
+    """The number after `entry` in a file of the system; None if it cannot be read."""
     try:
-        lines = Path("/proc/vmstat").read_text("ascii").splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
+        return next(int(line.split()[1]) for line in file.read_text("ascii").splitlines() if line.startswith(entry))
     except (OSError, StopIteration, ValueError):
-        return 0
+        return None
+
+
+def check_disk(folder: Path, needed: int) -> None:
+    """Refuse a cell that does not fit on the disk now, instead of failing hours later."""
+    existing = folder.resolve()
+    while not existing.exists():
+        existing = existing.parent
+    free = shutil.disk_usage(existing).free
+    if needed > free:
+        raise IsoscopeError(
+            f"The run will write {format_bytes(needed)} and the disk that holds {folder} has {format_bytes(free)} free; "
+            "keep less with --store sums or --store rows, or fewer --layers."
+        )
+
+
+@contextlib.contextmanager
+def hide_current_folder() -> Iterator[None]:
+    """Start processes that import nothing from the current folder, nor do their children: it may be the folder of a stranger's model.
+
+    A folder that `sys.path` names in full stays: it belongs to the script that the user runs.
+    """
+    # `multiprocessing` starts each process with `python -c`, which searches the current folder before the standard library. It also
+    # passes on this process's `sys.path`, with the current folder in place of the empty entry. So both must be gone before the start.
+    with _start_lock:
+        variable, path = os.environ.get(SAFE_PATH), sys.path[:]
+        os.environ[SAFE_PATH] = "1"
+        sys.path[:] = [entry for entry in path if entry]
+        try:
+            yield
+        finally:
+            sys.path[:] = path
+            if variable is None:
+                del os.environ[SAFE_PATH]
+            else:
+                os.environ[SAFE_PATH] = variable

@@ -1,22 +1,33 @@
-"""Measure models: plan cells, run those that are not finished, write each as it ends."""
+"""Measure models that are named one by one: plan their cells, run those that are not finished, in shards if asked, and merge them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isoscope.core.errors import IsoscopeError, missing_extras_as_user_errors
+from isoscope.core.model_groups import UNTRAINED
 from isoscope.core.progress import Progress
 from isoscope.core.user_input import Name, list_names
+from isoscope.core.wording import format_bytes
+from isoscope.measuring.cost_estimate import Costs, PlanEntry, format_plan
 from isoscope.measuring.executor import Engine
-from isoscope.measuring.measurement import Measurement, UnfinishedError
-from isoscope.measuring.options import OF_A_MODULE, options_from
+from isoscope.measuring.options import OF_A_MODULE, Options, options_from
+from isoscope.measuring.scheduler import Job, Scheduler
+from isoscope.measuring.task import Sources, Task
+from isoscope.models.naming.model_name import ModelReference, model_bytes, resolve_model
+from isoscope.runs.merging import merge_shards
 from isoscope.runs.results import Results
 from isoscope.runs.run import Run
 
 if TYPE_CHECKING:
     from torch.nn import Module
+
+SHARDS = "parts"
+"""The folder within a run where shards lie until they are merged. It is a run of its own, which no table reads."""
 
 
 @missing_extras_as_user_errors("Measuring a model")
@@ -64,19 +75,13 @@ def measure(
         The run, open: `.table()` and `.series()`.
     """
     chosen = options_from(options)
-    elsewhere = {
-        "address": address,
-        "processes": processes,
-        "split_into": split_into,
-        "executor": None if executor == "local" else executor,
-    }
     if not isinstance(models, str) and hasattr(models, "named_modules"):
-        from isoscope.measuring.module_cell import measure_module
+        from isoscope.measuring.module_feeder import measure_module
 
-        for option in [*options, *(["column"] if column else []), *(word for word, value in elsewhere.items() if value is not None)]:
+        others = {"column": column, "address": address, "processes": processes, "split_into": split_into, "executor": executor != "local"}
+        for option in [*options, *(name for name, value in others.items() if value)]:
             if option not in OF_A_MODULE:
                 raise IsoscopeError(f"The option {option!r} does not apply to a module: batches are measured as they come, all of them.")
-
         measure_module(models, data, Run(out), chosen, Progress(quiet=quiet), feed=feed, blocks=blocks, name=name)
         return Results(out)
     if feed is not None or blocks is not None or name is not None or chosen.channels is not None:
@@ -109,3 +114,154 @@ def describe_measurement(
 ) -> list[str]:
     """The plan of a measurement in lines; the arguments are those of `measure`. Nothing is loaded or written."""
     return Measurement(models, data, out, options_from(options), Engine(executor, address, processes, split_into), column).describe()
+
+
+class UnfinishedError(IsoscopeError):
+    """Some models were measured and some were not. `reasons`: the error of each that was not, by the name that the user gave."""
+
+    code = 1
+
+    def __init__(self, reasons: dict[str, IsoscopeError], models: int) -> None:
+        listed = " ".join(f"{spec}: {reason}" for spec, reason in reasons.items())
+        failed = len(reasons)
+        again = f"Run the same command again to retry the other {failed if failed > 1 else 'one'}."
+        super().__init__(f"{models - failed} of {models} models were measured. {again} {listed}")
+        self.reasons = reasons
+
+
+@dataclass(frozen=True)
+class PlannedModel:
+    """One model: the task that measures its cell, or the tasks that measure shards of it."""
+
+    task: Task
+    shards: Sequence[Task]
+    """Empty if the cell is measured in one piece."""
+    items: int | None
+    done: bool
+
+    @property
+    def cells(self) -> int:
+        """How many cells are measured for it."""
+        return len(self.shards) or 1
+
+    @property
+    def weights(self) -> int:
+        """The bytes of its weights."""
+        return model_bytes(self.task.reference)
+
+    @property
+    def size(self) -> float:
+        """The part of its cost that is known before: weights times items."""
+        return float(self.weights) * (self.items or 1)
+
+    def merge_shards(self) -> None:
+        """Merge the shards into the cell, and delete them once it is written."""
+        run, parts = Run(self.task.run), Run(self.shards[0].run)
+        cells = [cell for shard in self.shards if (cell := parts.cell(shard.key, "all")) is not None]
+        if not self.task.is_done:
+            merge_shards(run, cells, keep=self.task.options.store)
+        for cell in cells:
+            parts.remove(cell)
+
+    def plan_entry(self, costs: Costs) -> PlanEntry:
+        """The model as an entry of a plan."""
+        items = "items not counted" if self.items is None else f"{self.items:,} items"
+        cells = f"{len(self.shards)} shards" if self.shards else "1 cell"
+        text = f"{self.task.reference.name}: {cells} of {self.task.source.name}, {items}, {format_bytes(self.weights)} of weights"
+        if self.done:
+            return PlanEntry(f"{text}; measured already", self.cells, 0)
+        return PlanEntry(text, self.cells, self.cells, costs.estimate(self.size, self.weights))
+
+
+class ModelJob(Job):
+    """Measures a model, or one shard of it; the last shard that is finished merges them all."""
+
+    def __init__(self, task: Task, model: PlannedModel, pending: set[str], reasons: dict[str, IsoscopeError]) -> None:
+        """`pending`: the keys of the model's cells that are not measured yet; `reasons`: why models failed. Jobs share both."""
+        self.task, self.model, self.pending, self.reasons = task, model, pending, reasons
+
+    def __str__(self) -> str:
+        i, k = self.task.options.shard
+        return self.task.reference.name + (f", shard {i + 1}/{k}" if k > 1 else "")
+
+    def start(self, scheduler: Scheduler) -> Future[list[str]]:
+        """Submit the task."""
+        return scheduler.submit(self.task)
+
+    def finish(self) -> None:
+        """Merge the shards if this was the last one."""
+        self.pending.discard(self.task.key)
+        if self.task.part and not self.pending:
+            self.model.merge_shards()
+
+    def fail(self, error: IsoscopeError, *, fetched: bool) -> None:
+        """Remember the first reason for which the model was not measured."""
+        self.reasons.setdefault(self.task.reference.spec, error)
+
+
+class Measurement:
+    """Models to measure into a run, planned: each name is looked up first, so that a misspelt last name costs nothing."""
+
+    def __init__(
+        self, models: Iterable[str], data: Name | Iterable[Name], out: str | Path, options: Options, engine: Engine, column: str | None
+    ) -> None:
+        references = [resolve_model(name, seed=options.seed) for name in models]
+        self.run, self.options, self.engine = Run(out), options, engine
+        model_names = tuple(reference.name.removeprefix(UNTRAINED) for reference in references)
+        self.sources = Sources(tuple(list_names(data)), column, model_names)
+        engine.check_data(self.sources.specs)
+        self.models = self._plan(references)
+        left = [model for model in self.models if not model.done]
+        heaviest = max((model.weights for model in left), default=0)
+        self.count = engine.choose_count(sum(model.cells for model in left), heaviest, options, self.sources.specs)
+
+    def _plan(self, references: list[ModelReference]) -> list[PlannedModel]:
+        """Each model once, in the order given. A single model is divided into shards if several processes are asked for."""
+        engine, options = self.engine, self.options
+        if engine.split_into is not None and options.shard != (0, 1):
+            raise IsoscopeError("--shard measures one part and --split-into all of them; name one of the two.")
+        tasks = {task.key: task for task in (Task.create(self.run, reference, self.sources, options) for reference in references)}
+        done = {key for key, task in tasks.items() if task.is_done}
+        wanted = engine.split_into or 1
+        if engine.split_into is None and len(tasks) - len(done) == 1 and options.shard == (0, 1) and "-" not in self.sources.specs:
+            wanted = engine.processes or 1
+        shard_run = self.run.within(SHARDS)
+        models = []
+        for key, task in tasks.items():
+            items = _count_items(task, options)
+            k = min(wanted, items or wanted)
+            models.append(PlannedModel(task, [task.create_shard(shard_run, i, k) for i in range(k)] if k > 1 else [], items, key in done))
+        return models
+
+    def measure(self, progress: Progress) -> dict[str, IsoscopeError]:
+        """Measure the models that are not done; return the errors of those that failed, by the names that the user gave."""
+        reasons: dict[str, IsoscopeError] = {}
+        jobs = []
+        for model in self.models:
+            if model.done:
+                progress.note(f"{model.task.reference.name}: already measured ({model.task.key}).")
+                continue
+            tasks = [shard for shard in model.shards if not shard.is_done] if model.shards else [model.task]
+            if not tasks:  # an earlier command measured all shards and was stopped before it merged them
+                model.merge_shards()
+            pending = {task.key for task in tasks}
+            jobs += [ModelJob(task, model, pending, reasons) for task in tasks]
+        # A model that is measured in this process shows a bar of its own; processes show one bar for all of them.
+        quiet = Progress(quiet=True)
+        alone = self.count == 1 and not self.engine.is_remote
+        scheduler = Scheduler(
+            lambda task: self.engine.open(self.count, self.options, progress if alone else quiet), quiet if alone else progress
+        )
+        scheduler.run(jobs, "cells")
+        return reasons
+
+    def describe(self) -> list[str]:
+        """The plan in lines."""
+        costs = Costs((cell.manifest, m.size) for m in self.models if m.done and (cell := self.run.cell(m.task.key)) is not None)
+        return format_plan([model.plan_entry(costs) for model in self.models], self.count, remote=self.engine.is_remote)
+
+
+def _count_items(task: Task, options: Options) -> int | None:
+    """How many items are measured; None if counting them is not cheap."""
+    count: int | None = getattr(task.source, "count", lambda: None)()
+    return options.max_items if count is None else min(count, options.max_items or count)

@@ -20,18 +20,16 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.core.source import Source
 from isoscope.core.wording import format_bytes
-from isoscope.measuring.announce import check_disk
-from isoscope.measuring.memory_estimate import CallSizes, estimate_peak
+from isoscope.measuring.cost_estimate import estimate_peak, note_call_sizes
+from isoscope.measuring.machine import check_disk
 from isoscope.measuring.options import Options
-from isoscope.measuring.single_pass import Batch, Pass
-from isoscope.measuring.sites import Sites
+from isoscope.measuring.single_pass import Batch, Feeder, Pass
 from isoscope.measuring.stream import WINDOW_BATCHES, Cursor, Sequence, Stream, frequency_bins, make_batches, mark_last_parts
 from isoscope.models.loading.chunk import ModelInput
 from isoscope.models.loading.family import LoadedModel
 from isoscope.models.loading.load import load_model, weight_of
 from isoscope.models.model_errors import CANNOT_RUN, model_errors_as_user_errors
 from isoscope.models.naming.model_name import ModelReference
-from isoscope.models.tapping.blocks import Blocks
 from isoscope.models.tapping.layout import BatchLayout, Rows, Slicer
 
 CALIBRATION_SEQUENCES = 64
@@ -64,10 +62,10 @@ def _load_or_reuse(reference: ModelReference, options: Options, *, hold: bool) -
     return model
 
 
-class ModelFeeder:
+class ModelFeeder(Feeder):
     """A loaded model, its reader and the stream of sequences that it is fed."""
 
-    channels: str | None = "first"
+    channels = "first"
     unit = "items"
 
     def __init__(self, reference: ModelReference, source: Source, options: Options, *, hold: bool = False) -> None:
@@ -88,15 +86,9 @@ class ModelFeeder:
         self.slicer = Slicer(options.split_body, self.reader.seq_len, bins)
         self._largest_call = 0
 
-    @property
-    def done(self) -> int:
-        """How many items of the source were read."""
-        return self.stream.cursor.items
-
-    @property
-    def counted(self) -> int:
-        """How many tokens, frames or images were measured."""
-        return self.stream.cursor.measured_tokens
+    def progress(self) -> tuple[int, int]:
+        """How many items of the source were read, and how many tokens, frames or images were measured."""
+        return self.stream.cursor.items, self.stream.cursor.measured_tokens
 
     def total(self) -> int | None:
         """How many items there are; None if counting them would be expensive."""
@@ -111,10 +103,9 @@ class ModelFeeder:
         fed = self.reader.feed(pieces)
 
         def run() -> None:
-            sizes = CallSizes()
-            with sizes.of_calls_in(self.model.base):
+            with note_call_sizes(self.model.base) as sizes:
                 self._forward(fed)
-            self._largest_call = sizes.largest * self.batch_tokens // sum(piece.batch_cost for piece in pieces)
+            self._largest_call = max(sizes, default=0) * self.batch_tokens // sum(piece.batch_cost for piece in pieces)
 
         return run
 
@@ -167,18 +158,9 @@ class ModelFeeder:
         for group in make_batches(list(islice(sequences, CALIBRATION_SEQUENCES)), self.batch_tokens, pads=self.reader.pads):
             yield self._batch(group, np.ones(len(group), dtype=bool))
 
-    def check_blocks(self, blocks: Blocks) -> None:
-        """Families name blocks that can be measured."""
-
-    def start_measuring(self, sites: Sites) -> None:
-        """Readers know what positions are; no forward pass needs to show it."""
-
-    def finish_batch(self, batch: Batch) -> None:
-        """The stream counts what it reads."""
-
     def check_not_empty(self) -> None:
         """Refuse a source, or a shard of it, that gave nothing."""
-        if self.counted:
+        if self.stream.cursor.measured_tokens:
             return
         i, k = self.options.shard
         if k == 1:
@@ -218,9 +200,9 @@ class ModelFeeder:
 
     def announce_size(self, single_pass: Pass, folder: Path) -> str:
         """What the cell will take, in words; a cell that does not fit on the disk of this folder is refused."""
-        plans = single_pass.plans(self.options.max_tokens if self.reader.unit == "tokens" else None)
-        memory = estimate_peak(plans, self._batch_bytes(), self.batch_tokens, self.options.sample)
-        disk = sum(plan.disk(self.options.store) for plan in plans)
+        sizes = single_pass.sizes(self.options.max_tokens if self.reader.unit == "tokens" else None)
+        memory = estimate_peak(sizes, self._batch_bytes(), self.batch_tokens, self.options.sample)
+        disk = sum(size.disk(self.options.store) for size in sizes)
         check_disk(folder, disk)
         sites = "1 site" if len(single_pass.statistics) == 1 else f"{len(single_pass.statistics)} sites"
         return f"{sites}, about {format_bytes(memory)} of memory at the peak and {format_bytes(disk)} on disk"

@@ -1,10 +1,15 @@
-"""Feeds any `torch.nn.Module`, or one that is being trained, with batches that the user makes: they pass through as they are."""
+"""Measure any `torch.nn.Module`, or one that is being trained, over batches that the user makes: they pass through as they are."""
 
 from __future__ import annotations
 
 import contextlib
+import copy
+import gc
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sized
+import inspect
+import pickle
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from functools import partial
 from typing import Any
 
@@ -14,27 +19,49 @@ from torch import Tensor, nn
 
 from isoscope import __version__
 from isoscope.core.errors import IsoscopeError
-from isoscope.core.site import Site
-from isoscope.measuring.module_batches import Feed, add_to_digest, bind_batch, call_module, copy_batch, find_mask
+from isoscope.core.progress import Progress
+from isoscope.measuring.cell import Reduced, finish_cell, reduce_batches
 from isoscope.measuring.options import Options
-from isoscope.measuring.single_pass import Batch
-from isoscope.measuring.sites import Sites
+from isoscope.measuring.single_pass import Batch, Feeder, Pass
 from isoscope.models.loading.chunk import Positions
 from isoscope.models.loading.family import Stack
 from isoscope.models.tapping.blocks import Blocks
 from isoscope.models.tapping.layout import BatchLayout, Rows, Slicer
 from isoscope.models.tapping.tap import autocast_off
+from isoscope.runs.run import Run
 from isoscope.statistics.sample import item_hash
 
 STACK = "backbone"
+MASKS = ("attention_mask", "key_padding_mask", "src_key_padding_mask", "tgt_key_padding_mask")
+"""What a batch may call its mask. In the first, values above 0 count; in those of torch, values other than 0 (True, -inf) are padding."""
+Feed = Callable[[Any, Any], object]
 
 
-class ModuleFeeder:
+def measure_module(
+    module: Any, batches: Any, run: Run, options: Options, progress: Progress, *, feed: Feed | None, blocks: str | None, name: str | None
+) -> None:
+    """Measure a module over batches. Its identity depends on the batches, so nothing is known before they have been read.
+
+    A cell of the same weights, batches and name is replaced: the code of the module and `feed` may differ, and cannot be compared.
+    """
+    check_module(module, batches)
+    feeder = ModuleFeeder(module, name, options, feed, blocks, batches)
+    single_pass = Pass(feeder, options)
+    started = time.monotonic()
+    with evaluating(module):
+        reduce_batches(single_pass, progress)
+    statistics, weights = single_pass.finish(), feeder.weights_digest()
+    spec = feeder.spec(weights) | single_pass.marks()
+    reduced = Reduced(statistics, feeder.columns(weights[:12]), spec, time.monotonic() - started)
+    run.prepare()
+    finish_cell(run, feeder.identity(weights), reduced, options, progress, replace=True)
+    del feeder, single_pass
+    gc.collect()  # a module and its hooks hold each other
+
+
+class ModuleFeeder(Feeder):
     """A module and the user's batches. Every row of a batch is an item, and nothing is known before a batch has been run."""
 
-    inner = False
-    has_maps = True
-    longest: int | None = None
     unit = "batches"
     counted_unit = "rows"
 
@@ -46,11 +73,7 @@ class ModuleFeeder:
         self.stacks = {STACK: Stack(module, blocks)}
         self.channels = options.channels
         self.slicer = Slicer((), 1)
-        self.done = 0
-        self.counted = 0
-        """How many rows were measured."""
-        self._digest = hashlib.sha256()
-        self._ordered = True
+        self.restart()
 
     @property
     def original(self) -> nn.Module:
@@ -86,7 +109,7 @@ class ModuleFeeder:
                 "padding cannot be told; name other blocks, or give batches without padding."
             )
         counts = [t] * b if mask is None else mask.sum(1)
-        return [Positions(np.zeros(n, dtype=bool), ordered=self._ordered) for n in counts]
+        return [Positions(np.zeros(n, dtype=bool), ordered=self.ordered) for n in counts]
 
     def run(self, value: Any, *, copy: bool = False) -> None:
         """Run the module on a batch. It is not in inference mode: autograd must be able to use what a module keeps for later passes."""
@@ -105,10 +128,6 @@ class ModuleFeeder:
                 "batch_first=True, which its weights fit as well."
             )
 
-    def start_measuring(self, sites: Sites) -> None:
-        """Take note of whether positions have an order."""
-        self._ordered = sites.ordered
-
     def finish_batch(self, batch: Batch) -> None:
         """Count the rows of a batch that was measured."""
         self.done += 1
@@ -116,23 +135,19 @@ class ModuleFeeder:
 
     def restart(self) -> None:
         """Count from the beginning."""
-        self.done, self.counted, self._digest = 0, 0, hashlib.sha256()
+        self.done = 0
+        self.counted = 0
+        """How many rows were measured."""
+        self._digest = hashlib.sha256()
+
+    def progress(self) -> tuple[int, int]:
+        """How many batches are done, and how many rows were measured."""
+        return self.done, self.counted
 
     def check_not_empty(self) -> None:
         """Refuse an iterable without a batch."""
         if not self.done:
             raise IsoscopeError("There was no batch: batches is empty, or an iterator that was read before.")
-
-    def cursor(self) -> dict[str, int]:
-        """Batches of the user's cannot be resumed."""
-        return {}
-
-    def move_to(self, cursor: dict[str, int]) -> None:
-        """Batches of the user's cannot be resumed."""
-
-    def tables(self) -> dict[Site, Tensor]:
-        """A module names none of its tables."""
-        return {}
 
     def weights_digest(self) -> str:
         """A hash of the class and the weights of the module."""
@@ -199,3 +214,83 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 def _positions_first(block: nn.Module) -> bool:
     attention = block.self_attn if isinstance(block, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer) else block
     return isinstance(attention, nn.MultiheadAttention | nn.RNNBase) and not attention.batch_first
+
+
+def check_module(module: Any, batches: Any) -> None:
+    """Refuse what is no module, and what is no iterable of batches."""
+    if not isinstance(module, nn.Module):
+        raise IsoscopeError(f"isoscope.measure takes a torch.nn.Module or names of models; got {type(module).__name__}.")
+    if isinstance(batches, Tensor | Mapping):
+        raise IsoscopeError(f"A module is measured over an iterable of batches; got one {type(batches).__name__}, which goes into a list.")
+    if isinstance(batches, str | bytes) or not (isinstance(batches, Iterable) or hasattr(batches, "__getitem__")):
+        raise IsoscopeError(
+            f"A module is measured over an iterable of batches, each a tensor, a tuple or a dict; got {type(batches).__name__}."
+        )
+
+
+def find_mask(arguments: Mapping[str, Any]) -> np.ndarray | None:
+    """The positions of a batch that count, (rows, positions); None if it has no mask or the mask leaves nothing out."""
+    names = [name for name in MASKS if isinstance(arguments.get(name), Tensor)]
+    if not names:
+        return None
+    if len(names) > 1:
+        raise IsoscopeError(f"A batch has both {names[0]} and {names[1]}; rename the one that padding is not to be read from, with feed=….")
+    given = arguments[names[0]].detach().cpu()
+    mask: np.ndarray = (given > 0 if names[0] == MASKS[0] else given == 0).numpy()
+    if not mask.any():
+        meaning = "1 is what counts" if names[0] == MASKS[0] else "True is padding"
+        raise IsoscopeError(f"The {names[0]} of a batch leaves no position; {meaning}.")
+    return None if mask.all() else mask
+
+
+def call_module(module: Any, batch: Any) -> object:
+    """Call the module with a batch."""
+    arguments = bind_batch(module, batch)
+    if not any(isinstance(value, Tensor) for value in (arguments.args + tuple(arguments.kwargs.values()))):
+        raise IsoscopeError(
+            f"A batch must hold a tensor; got {type(batch).__name__}. To make tensors of it on the way give feed=lambda module, batch: …."
+        )
+    return module(*arguments.args, **arguments.kwargs)
+
+
+def bind_batch(module: Any, batch: Any) -> inspect.BoundArguments:
+    """A batch as the arguments of the module."""
+    args, named = ((), batch) if isinstance(batch, Mapping) else (batch if isinstance(batch, tuple | list) else (batch,), {})
+    called = getattr(module, "_orig_mod", module).forward
+    try:
+        return inspect.signature(called).bind(*args, **named)
+    except TypeError as error:
+        raise IsoscopeError(
+            f"{type(module).__name__} cannot be called with a batch as it is ({error}); say how with feed=lambda module, batch: …."
+        ) from error
+
+
+def copy_batch(value: Any, device: torch.device | None = None) -> Any:
+    """A copy of a batch, on another device if one is given."""
+    if isinstance(value, Tensor):
+        return value.detach().to(device, copy=True)
+    if type(value) in (tuple, list):
+        return type(value)(copy_batch(held, device) for held in value)
+    if type(value) is dict:
+        return {key: copy_batch(held, device) for key, held in value.items()}
+    made = copy.deepcopy(value)
+    return made.to(device) if device is not None and hasattr(made, "to") else made
+
+
+def add_to_digest(digest: Any, value: Any) -> None:
+    """Add a value to a digest: tensors by content, containers by what they hold, anything else by its pickle."""
+    if isinstance(value, Tensor):
+        digest.update(str((value.dtype, tuple(value.shape))).encode())
+        digest.update(memoryview(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()))
+    elif isinstance(value, Mapping | tuple | list):
+        digest.update(f"{type(value).__name__} {len(value)}".encode())
+        for pair in value.items() if isinstance(value, Mapping) else enumerate(value):
+            digest.update(str(pair[0]).encode())
+            add_to_digest(digest, pair[1])
+    else:
+        try:
+            digest.update(pickle.dumps(value))
+        except (pickle.PicklingError, TypeError, AttributeError) as error:
+            raise IsoscopeError(
+                f"A batch holds a {type(value).__name__}, which cannot be fingerprinted; give tensors, arrays, strings, or lists of them."
+            ) from error

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
 from isoscope.core.progress import FETCH_THREAD, Bar, Progress
@@ -51,7 +51,7 @@ class Scheduler:
     `open_executor` is called with the first task, since the size of a model may decide how many are measured at once.
     """
 
-    def __init__(self, open_executor: Callable[[Task], Executor], progress: Progress) -> None:
+    def __init__(self, open_executor: Callable[[Task], AbstractContextManager[Executor]], progress: Progress) -> None:
         self._open_executor, self._progress = open_executor, progress
         self._executor: Executor | None = None
         self._stack = ExitStack()

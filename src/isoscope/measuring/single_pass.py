@@ -1,22 +1,32 @@
-"""One pass over batches: a model by name, a module or a watched model differ in how their batches are made and fed, and in nothing else."""
+"""One pass over batches: it finds the sites of a model with a first forward pass, and reduces every batch to their statistics.
+
+A model by name, a module and a watched model differ in the `Feeder` that makes their batches, and in nothing else.
+"""
 
 from __future__ import annotations
 
+import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from isoscope.core.site import Site
+from isoscope.core.errors import IsoscopeError
+from isoscope.core.site import BODY, Site
 from isoscope.estimation.matrix_cloud import accumulate
-from isoscope.measuring.memory_estimate import Plan, SitePlan
+from isoscope.measuring.attention_sites import AttentionSites
+from isoscope.measuring.cost_estimate import StatisticsSize
 from isoscope.measuring.options import Options
-from isoscope.measuring.sites import Sites
 from isoscope.models.loading.family import Stack
-from isoscope.models.tapping.blocks import Blocks
+from isoscope.models.tapping.blocks import Blocks, number_stages, points_of
 from isoscope.models.tapping.layout import BatchLayout, Slicer
+from isoscope.models.tapping.reduction import reduce_state
+from isoscope.models.tapping.tap import Tap
 from isoscope.runs.states import mistake_in_statistics
 from isoscope.runs.tensors import group_by_site, unpack_statistics
 from isoscope.statistics.any_statistics import Statistics, fits, state_of
@@ -40,117 +50,185 @@ class Batch:
     layout: BatchLayout
 
 
-class Feeder(Protocol):
+class Feeder(ABC):
     """Makes the batches of one model and feeds them to it."""
 
     name: str
     stacks: dict[str, Stack]
     slicer: Slicer
-    inner: bool
-    """Whether states around the last norm and the last activation of a block are sites too."""
-    has_maps: bool
-    """Whether states may be maps of images."""
-    channels: str | None
-    """How the channels of maps lie, `first` or `last`; None: find out."""
-    longest: int | None
-    """The most positions that a sequence may have, if that is known."""
     unit: str
-    """What `done` counts."""
+    """What is counted as done: items or batches."""
     counted_unit: str
-    """What `counted` counts."""
+    """What is measured: tokens, frames, images or rows."""
+    inner: bool = False
+    """Whether states around the last norm and the last activation of a block are sites too."""
+    has_maps: bool = True
+    """Whether states may be maps of images."""
+    channels: str | None = None
+    """How the channels of maps lie, `first` or `last`; None: find out."""
+    longest: int | None = None
+    """The most positions that a sequence may have, if that is known."""
+    ordered: bool = True
+    """Whether the positions of states have an order: those of a map have none, nor has a single vector. The first pass shows it."""
 
-    @property
-    def done(self) -> int:
-        """How many units are done."""
+    @abstractmethod
+    def progress(self) -> tuple[int, int]:
+        """How many units are done, and how many tokens, frames, images or rows were measured."""
 
-    @property
-    def counted(self) -> int:
-        """How many tokens, frames, images or rows were measured."""
-
+    @abstractmethod
     def total(self) -> int | None:
         """How many units there are; None if counting them would be expensive."""
 
-    def tables(self) -> dict[Site, Tensor]:
-        """The embedding tables of the model."""
-
-    def check_blocks(self, blocks: Blocks) -> None:
-        """Refuse blocks that cannot be measured."""
-
-    def start_measuring(self, sites: Sites) -> None:
-        """Take note of what the first pass has shown about the model."""
-
+    @abstractmethod
     def windows(self) -> Iterator[Iterable[Batch]]:
         """Batches, in groups between which a measurement may be interrupted and resumed."""
 
+    @abstractmethod
     def calibration_batches(self, first: Batch) -> Iterable[Batch]:
         """The batches from which mean queries and largest dimensions are computed; `first` is about to be measured."""
 
-    def finish_batch(self, batch: Batch) -> None:
-        """Count a batch that was measured."""
-
+    @abstractmethod
     def check_not_empty(self) -> None:
         """Refuse a source that gave nothing."""
 
+    def tables(self) -> dict[Site, Tensor]:
+        """The embedding tables of the model."""
+        return {}
+
+    def check_blocks(self, blocks: Blocks) -> None:  # noqa: B027 (nothing to do for most)
+        """Refuse blocks that cannot be measured."""
+
+    def finish_batch(self, batch: Batch) -> None:  # noqa: B027 (nothing to do for most)
+        """Count a batch that was measured."""
+
     def cursor(self) -> dict[str, int]:
         """How far the source was read."""
+        return {}
 
-    def move_to(self, cursor: dict[str, int]) -> None:
+    def move_to(self, cursor: dict[str, int]) -> None:  # noqa: B027 (nothing to do for most)
         """Continue to read the source from there."""
 
 
 class Pass:
-    """Finds the sites of a model with a first forward pass and reduces all batches of its feeder to their statistics."""
+    """A tap on the model of a feeder, and the statistics of every site that the options ask for."""
+
+    tap: Tap
+    """This and all that follow are known after `learn`."""
+    attention: AttentionSites | None
+    statistics: Statistics
 
     def __init__(self, feeder: Feeder, options: Options) -> None:
         self.feeder, self.options = feeder, options
-        self._sites: Sites | None = None
+        self.is_ready = False
+        """Whether the sites are known."""
+        self._dimensions: dict[Site, int] = {}
+        self._layout: BatchLayout | None = None
         self._calibrated = not options.ablate_queries
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether the sites are known."""
-        return self._sites is not None
-
-    @property
-    def sites(self) -> Sites:
-        """The sites, once they are known."""
-        assert self._sites is not None, "the sites of a pass are known after its first forward pass"
-        return self._sites
-
-    @property
-    def statistics(self) -> Statistics:
-        """The statistics by site."""
-        return self.sites.statistics
-
     def learn(self, run: Callable[[], object]) -> None:
-        """Find the sites with one forward pass."""
-        feeder = self.feeder
-        sites = Sites(
-            feeder.stacks,
-            self.options,
-            feeder.slicer.names,
-            feeder.name,
-            inner=feeder.inner,
-            maps=feeder.has_maps,
-            channels=feeder.channels,
-            longest=feeder.longest,
-        )
-        for blocks in sites.tap.stacks.values():
+        """Find every site and its dimension with one forward pass, and make empty statistics for those that are wanted."""
+        feeder, options = self.feeder, self.options
+        self.tap = Tap(feeder.stacks, self._receive, inner=feeder.inner, channels=feeder.channels)
+        slices, longest = feeder.slicer.names, feeder.longest
+        self.attention = AttentionSites(self.tap, options, slices, feeder.name, longest) if options.attention else None
+        for blocks in self.tap.stacks.values():
             feeder.check_blocks(blocks)
-        sites.learn(run, feeder.tables())
-        feeder.start_measuring(sites)
-        self._sites = sites
+        shapes = self.tap.learn(run, None if self.attention is None else self.attention.mode)
+        readings = [reading for site, shape in shapes.items() for reading in self._readings(site, shape)]
+        self._dimensions = {site: int(points_of(state).shape[-1]) for site, state in readings}
+        feeder.ordered = {shape.dim() for site, shape in shapes.items() if site.kind == "hidden" and site.layer} == {3}
+        for stack, depth in self.tap.depth.items():
+            if depth == 0:
+                raise IsoscopeError(f"The {stack} of {feeder.name} received no points; its blocks are not called in a forward pass.")
+        attends = self.attention.sizes if self.attention is not None else ()
+        options.check_layers([*self._dimensions, *attends, *feeder.tables()], self.tap.depth, feeder.name)
+        self.empty()
+        self.is_ready = True
+
+    def empty(self) -> None:
+        """Start with empty statistics for every known site that is wanted."""
+        self.statistics = {}
+        for site, d in self._dimensions.items():
+            if self.options.wants(site, self.tap.depth[site.stack]):
+                second = self._has_second_moments(site)
+                slices = [BODY] if site.kind == "map" else self.feeder.slicer.names
+                cosine, sample = self.options.cosine_sd and second, self.options.sample_at(site, d)
+                self.statistics[site] = SiteStatistics(d, slices, second=second, cosine=cosine, sample=sample)
+        if self.attention is not None:
+            self.attention.begin(self.statistics)
+            if not self.attention.sizes:
+                raise IsoscopeError(f"{self.feeder.name} has no attention in its blocks; measure it without --taps attention.")
+        if not self.statistics:
+            raise IsoscopeError(f"--layers {self.options.layers} chooses no layer of {self.feeder.name}.")
+
+    def _has_second_moments(self, site: Site) -> bool:
+        return self.options.wants_second(site, self.tap.depth[site.stack], self._dimensions[site])
 
     def reduce(self, batch: Batch) -> None:
-        """Run one batch and reduce its states."""
+        """Run one batch and reduce each of its states to the statistics of its site."""
         if not self.is_ready:
             self.learn(batch.rehearse)
         if not self._calibrated:
-            for calibration in self.feeder.calibration_batches(batch):
-                self.sites.calibrate(calibration.rehearse, calibration.layout)
-            self._calibrated = True
-        self.sites.reduce(batch.run, batch.layout)
+            self._calibrate(batch)
+        self._layout = batch.layout
+        if self.attention is not None:
+            self.attention.layout = batch.layout
+        self._run_tapped(batch.run)
+        self._layout = None  # it holds the batch, which need not stay in memory while the next one is made
+        if self.attention is not None:
+            self.attention.layout = None
+        for stack, calls in self.tap.calls.items():
+            if calls != self.tap.depth[stack]:
+                raise IsoscopeError(
+                    f"The blocks of {self.feeder.name} were called {self.tap.depth[stack]} times in the first batch and {calls} times in a "
+                    "later one; layers can be told apart only where every batch calls them alike."
+                )
         self.feeder.finish_batch(batch)
+
+    def _calibrate(self, first: Batch) -> None:
+        """Learn from a few batches which part of the queries `--ablate-queries` removes."""
+        assert self.attention is not None
+        with self._ignoring_states():
+            for batch in self.feeder.calibration_batches(first):
+                self.attention.calibrate(partial(self._run_tapped, batch.rehearse), batch.layout)
+        self._calibrated = True
+
+    def follow(self, run: Callable[[], object], mode: contextlib.AbstractContextManager[Any]) -> None:
+        """Run one forward pass under a mode of the caller's, which may ask `tap.running` where it is; nothing is reduced."""
+        with self._ignoring_states():
+            self._run_tapped(run, mode)
+
+    @contextlib.contextmanager
+    def _ignoring_states(self) -> Iterator[None]:
+        receive, self.tap.receive = self.tap.receive, lambda site, tensor: None
+        try:
+            yield
+        finally:
+            self.tap.receive = receive
+
+    def _run_tapped(self, run: Callable[[], object], mode: contextlib.AbstractContextManager[Any] | None = None) -> None:
+        mode = mode or (contextlib.nullcontext() if self.attention is None else self.attention.mode)
+        self.tap.begin()
+        with torch.inference_mode(), self.tap.attach(), mode:
+            run()
+
+    def _readings(self, site: Site, tensor: Tensor) -> Iterator[tuple[Site, Tensor]]:
+        """The ways in which a state is read: as it is, and if asked for a map as one vector per image."""
+        maps = self.options.image_maps if self.feeder.has_maps and site.kind == "hidden" else "per-position"
+        if maps != "per-image":
+            yield site, tensor
+        if maps != "per-position":
+            yield Site(site.stack, "map", site.layer), tensor.flatten(1)
+
+    def _receive(self, site: Site, tensor: Tensor) -> None:
+        """Reduce a state that the tap hands over, in the middle of a forward pass."""
+        for reading, state in self._readings(site, tensor):
+            statistics = self.statistics.get(reading)
+            if isinstance(statistics, SiteStatistics) and self._layout is not None:
+                points = points_of(state)
+                b, t = points.shape[:2]
+                layout = self._layout.of_maps(b) if reading.kind == "map" else self._layout.of_states(reading.stack, b, t)
+                reduce_state(statistics, points, layout, reading, self.feeder.name)
 
     def resume(self, cursor: dict[str, int], arrays: dict[str, np.ndarray]) -> None:
         """Continue from a saved state; raise a `StateMisfitError`, and change nothing, if it does not belong to these sites."""
@@ -163,6 +241,7 @@ class Pass:
             raise StateMisfitError("the state is of sites that are kept otherwise")
         if mistake := mistake_in_statistics(states):
             raise StateMisfitError(f"the state is damaged: {mistake}")
+        # In place: the attention sites hold the same dictionary.
         self.statistics.update(unpack_statistics(arrays))
         self.feeder.move_to(cursor)
 
@@ -170,7 +249,9 @@ class Pass:
         """The statistics of every site and of the embedding tables, in the order of a table; each must hold points, unless none may."""
         if not allow_empty:
             self.feeder.check_not_empty()
-            self.sites.check()
+            for site, statistics in self.statistics.items():
+                if not statistics.slices_in_use:
+                    raise IsoscopeError(f"{site.label} of {self.feeder.name} received no points.")
         if self.options.shard[0] == 0:  # the tables belong to the whole source: the first shard has them
             for site, table in self._wanted_tables().items():
                 self.statistics[site] = self._reduce_table(site, table)
@@ -186,14 +267,24 @@ class Pass:
         name = f"{site.kind} of {self.feeder.name}"
         return accumulate(rows, n, d, reads, allow_wide=True, sample=self.options.sample, seed=self.options.seed, name=name)
 
-    def plans(self, tokens: int | None) -> list[Plan]:
+    def sizes(self, tokens: int | None) -> list[StatisticsSize]:
         """The size of the statistics of every site and table; `tokens` is how many points a site will see, if that is known."""
-        plans = self.sites.plans(tokens)
+        sizes = [] if self.attention is None else self.attention.statistics_sizes()
+        for site, d in self._dimensions.items():
+            if site in self.statistics:
+                matrices = self._has_second_moments(site) * (1 + self.options.cosine_sd)
+                slices = 1 if site.kind == "map" else len(self.feeder.slicer.names)
+                sizes.append(StatisticsSize.of_points(d, slices, matrices, self.options.sample_at(site, d), tokens))
         for site, table in self._wanted_tables().items():
             n, d = table.shape
-            plans.append(SitePlan(d, 1, self.options.wants_second(site, 0, d), False, self.options.sample, n))
-        return plans
+            sizes.append(StatisticsSize.of_points(d, 1, int(self.options.wants_second(site, 0, d)), self.options.sample, n))
+        return sizes
 
     def marks(self) -> dict[str, Any]:
-        """What the settings of every row say about the taps."""
-        return self.sites.marks()
+        """What the settings of every row say about the taps: stages, layout of channels, autocast, and cosines of activations alone."""
+        tap = self.tap
+        by_stage = {stack: of_blocks for stack, blocks in tap.stacks.items() if (of_blocks := number_stages(blocks)) is not None}
+        layouts = {site.label: layout for site, layout in tap.layouts.items()} if tap.channels is None else {}
+        channels: Any = next(iter(layouts.values())) if len(set(layouts.values())) == 1 else layouts
+        marks = {"stages": by_stage, "channels": channels, "activation_nulls": tap.nulls, "autocast": tap.autocast}
+        return {name: value for name, value in marks.items() if value}

@@ -1,17 +1,20 @@
-"""From items to batches: sequences in windows of whole items, sorted by length so that padding costs little."""
+"""From items to batches: sequences in windows of whole items, sorted by length so that padding costs little.
+
+Of a long text only the beginning is tokenised, if that gives the same tokens as the whole.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import groupby, islice
+from itertools import groupby, islice, takewhile
 from typing import Any
 
 import numpy as np
 
+from isoscope.core.memory import check_room
 from isoscope.core.source import Source
-from isoscope.measuring.long_text import enough_pieces
 from isoscope.models.loading.chunk import Chunk
 from isoscope.models.tapping.layout import FREQUENCY_BINS
 from isoscope.statistics.sample import item_hash
@@ -20,6 +23,12 @@ FEW_ITEMS = 30
 """With fewer items than this, the jackknife is over sequences."""
 WINDOW_BATCHES = 8
 """Batches of text that are read at a time, so that sequences of about equal length can be put together."""
+BEGINNING = 1 << 16
+"""Characters of a text that are always tokenised. Shorter texts are never cut."""
+PER_TOKEN = 16
+"""Characters per token that is needed. Words and spaces take about five; if this is too few, more are tried."""
+TOKENISING = 200
+"""Bytes of memory per character while a text is tokenised: tokens, masks and offsets."""
 
 Encode = Callable[[Any], list[Chunk]]
 
@@ -145,3 +154,36 @@ def frequency_bins(stream: Stream) -> dict[int, int]:
         token: min(int(FREQUENCY_BINS * (m - counts[token] / 2) / mass[-1]), FREQUENCY_BINS - 1)
         for token, m in zip(order, mass, strict=True)
     }
+
+
+def enough_pieces(encode: Encode, content: Any, needed: int | None) -> list[Chunk]:
+    """The pieces of an item; for a long text only the first ones, with at least `needed` tokens among them.
+
+    A cut may change a few tokens before it, and with some tokenizers more than a few: a stretch without spaces is one word, and its best
+    division may depend on its end. So two beginnings of different lengths are tokenised, and only pieces on which both agree are taken.
+    If these are too few, longer beginnings are tried, and finally the whole text.
+    """
+    if not isinstance(content, str):
+        return encode(content)
+    size = len(content) if needed is None else max(BEGINNING, PER_TOKEN * needed)
+    before: list[Chunk] = []
+    while size < len(content):
+        pieces = encode(content[:size])
+        common = _common_start(before, pieces)
+        if needed is not None and sum(piece.size for piece in common) >= needed:
+            return common
+        before, size = pieces, 2 * size + 7  # an odd step, so that a repetitive text is not cut at the same place again
+    if len(content) > BEGINNING:
+        task = f"Tokenising a text of {len(content):,} characters"
+        check_room(task, TOKENISING * len(content), "divide it into documents, or use --max-tokens")
+    return encode(content)
+
+
+def _common_start(shorter: list[Chunk], longer: list[Chunk]) -> list[Chunk]:
+    """The first pieces of both, as far as they are equal."""
+    equal = (a.start == b.start and _equal(a.data, b.data) and _equal(a.special, b.special) for a, b in zip(shorter, longer, strict=False))
+    return [piece for piece, _ in zip(longer, takewhile(bool, equal), strict=False)]
+
+
+def _equal(a: np.ndarray | None, b: np.ndarray | None) -> bool:
+    return a is b if a is None or b is None else np.array_equal(a, b)

@@ -54,7 +54,7 @@ class Ledger:
                     # A last line without an end is being written, or its process was killed while it wrote. It is not read.
                     lines = file.read().rpartition(b"\n")[0]
             except OSError as error:
-                raise _damaged(self.journal, error.strerror or str(error)) from error
+                raise _damage_error(self.journal, error.strerror or str(error)) from error
             self._read_to += len(lines)
             for line in lines.splitlines():
                 self._apply(self._known, line)
@@ -66,9 +66,9 @@ class Ledger:
         except FileNotFoundError:
             return {"suites": {}, "downloaded": []}
         except (OSError, ValueError) as error:
-            raise _damaged(self.path, getattr(error, "strerror", None) or "it is no JSON") from error
+            raise _damage_error(self.path, getattr(error, "strerror", None) or "it is no JSON") from error
         if not _is_ledger(summary):
-            raise _damaged(self.path, "it is not what a sweep writes")
+            raise _damage_error(self.path, "it is not what a sweep writes")
         return summary
 
     def _apply(self, known: dict[str, Any], line: bytes) -> None:
@@ -108,13 +108,13 @@ class Ledger:
         entry: dict[str, Any] | None = self.read()["suites"].get(suite.name, {}).get("checkpoints", {}).get(_place(checkpoint))
         return entry
 
-    def record(self, suite: Suite, checkpoint: Checkpoint, revision: str, seen: CheckpointRecord, stamp: str = "") -> None:
+    def record(self, suite: Suite, checkpoint: Checkpoint, revision: str, record: CheckpointRecord, stamp: str = "") -> None:
         """Record the hashes of a checkpoint or its problem, and the stamp of a local one."""
-        entry = {"spec": checkpoint.spec, "revision": revision, **asdict(seen), "stamp": stamp}
-        if self._entry(suite, seen) != entry:
-            self._append({"suite": suite.name, "place": _place(seen), "seen": entry})
+        entry = {"spec": checkpoint.spec, "revision": revision, **asdict(record), "stamp": stamp}
+        if self._entry(suite, record) != entry:
+            self._append({"suite": suite.name, "place": _place(record), "seen": entry})
 
-    def seen(self, suite: Suite) -> list[CheckpointRecord]:
+    def records(self, suite: Suite) -> list[CheckpointRecord]:
         """The records of the suite's checkpoints."""
         entries = [self._entry(suite, checkpoint) for checkpoint in suite.checkpoints]
         return [CheckpointRecord(**{name: entry[name] for name in CheckpointRecord.__dataclass_fields__}) for entry in entries if entry]
@@ -204,7 +204,7 @@ def _size(path: str) -> int:
         return 0
 
 
-def _damaged(path: Path, reason: str) -> IsoscopeError:
+def _damage_error(path: Path, reason: str) -> IsoscopeError:
     return IsoscopeError(f"{path} is damaged ({reason}); delete it and run again.")
 
 

@@ -1,23 +1,100 @@
-"""One cell to measure, in a form that another process or machine can take, and the ways in which it can fail."""
+"""One cell to measure, in a form that another process or machine can take: its model, its source, its identity, and how it can fail."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning, is_out_of_memory
+from isoscope.core.model_groups import UNTRAINED
 from isoscope.core.progress import Progress
 from isoscope.core.source import Source
 from isoscope.measuring.cell import measure_model
-from isoscope.measuring.cell_identity import cell_identity
-from isoscope.measuring.named_sources import Sources
 from isoscope.measuring.options import Options
 from isoscope.models.naming.model_name import ModelReference
 from isoscope.runs.run import Run
 from isoscope.runs.stored_cell import key_of
+from isoscope.sources import open_source
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The sources that `--data` names, each opened once, and which of them each model reads.
+
+    Two objects are equal if they name the same sources. A copy in another process opens them anew there: only the names are sent.
+    """
+
+    specs: tuple[str, ...]
+    column: str | None
+    models: tuple[str, ...]
+    """Names of models, for which `NAME=SOURCE` may give a source of their own."""
+    _opened: dict[tuple[str, str], Source] = field(default_factory=dict, compare=False, repr=False)
+    _modalities: dict[tuple[bytes, bool | tuple[str, ...]], str] = field(default_factory=dict, compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Sources, (self.specs, self.column, self.models)
+
+    @cached_property
+    def _by_model(self) -> dict[str, str]:
+        parts = (spec.partition("=") for spec in self.specs)
+        return {model: spec for model, equals, spec in parts if equals and model in self.models}
+
+    def for_model(self, reference: ModelReference, options: Options) -> Source:
+        """The source that a model reads: the one named for it, or the first of its modality."""
+        return self.of_modality(reference.name, self._modality_of(reference, options))
+
+    def _modality_of(self, reference: ModelReference, options: Options) -> str:
+        """The modality that a model reads. The checkpoints of a training share one configuration, so it is worked out once for all."""
+        from isoscope.models.loading.load import family_for  # imports torch, which a sweep that is finished does not need
+
+        config = reference.folder / "config.json"
+        if reference.gguf or reference.whisper or not config.is_file():
+            return family_for(reference, trust_remote_code=options.trust_remote_code).source
+        key = config.read_bytes(), options.trust_remote_code
+        if key not in self._modalities:
+            self._modalities[key] = family_for(reference, trust_remote_code=options.trust_remote_code).source
+        return self._modalities[key]
+
+    def of_modality(self, model: str, modality: str) -> Source:
+        """The source of this modality that a model of this name reads."""
+        name = model.removeprefix(UNTRAINED)
+        if name in self._by_model:
+            candidates = [self._by_model[name]]
+        else:
+            shared = [spec for spec in self.specs if spec.partition("=")[0] not in self._by_model] or ["embedded"]
+            # The embedded source serves every modality, so it comes last: it must not hide a source that the user named.
+            candidates = sorted(shared, key=lambda spec: spec == "embedded")
+        problem: IsoscopeError | None = None
+        for spec in candidates:
+            try:
+                source = self._open(spec, modality)
+            except IsoscopeError as error:
+                problem = problem or error
+                continue
+            if source.modality == modality:
+                return source
+        raise problem or IsoscopeError(
+            f"{model} reads {modality}, and {', '.join(candidates)} {'holds' if len(candidates) == 1 else 'hold'} none; add --data with "
+            f"{modality}, or --data embedded."
+        )
+
+    def _open(self, spec: str, modality: str) -> Source:
+        if (spec, modality) not in self._opened:
+            self._opened[spec, modality] = open_source(spec, self.column, modality)
+        return self._opened[spec, modality]
+
+
+def cell_identity(reference: ModelReference, source: Source, options: Options) -> dict[str, Any]:
+    """The identity of a cell: everything that determines its statistics, and nothing else."""
+    i, k = options.shard
+    identity = {"weights": reference.weights, "source": source.fingerprint, "shard": [i, k], **options.identity()}
+    if reference.step is None:
+        return identity
+    # Two steps with equal weights are still two checkpoints, and the table must show that fault: the step belongs to the identity.
+    return identity | {"checkpoint": {"suite": reference.name, "step": reference.step, "seed": reference.seed}}
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Collapse, in words: states on few directions, states that point one way, attention on one position."""
+"""Signs of collapse: states on few directions, states that point one way, attention on one position."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from isoscope.core.errors import IsoscopeError, nearest
 
 @dataclass(frozen=True)
 class Limits:
-    """When it is said that a model collapses."""
+    """When to warn that a model collapses."""
 
     rank: float = 0.25
-    """The effective rank of a layer is under this part of the highest that it was."""
+    """The effective rank of a layer is under this fraction of its highest so far."""
     cosine: float = 0.98
     """The mean cosine of a layer is above this."""
     entropy: float = 0.05
-    """The entropy of a layer's attention, the mean over its heads, is under this part of that of even attention."""
+    """The entropy of a layer's attention, averaged over heads, is under this fraction of that of even attention."""
 
     @classmethod
     def of(cls, given: Mapping[str, float] | None) -> Limits:
@@ -40,61 +40,63 @@ class Collapse:
     kind: str
     layer: int
     value: float
-    words: str
+    sentence: str
 
 
 class Alarm:
-    """Sees the rows of every watched step, and says which signs of collapse they show."""
+    """Looks for signs of collapse in the rows of every watched step."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._highest: dict[int, tuple[float, int]] = {}
+        """The highest effective rank of each layer so far, and its step."""
 
-    def see(self, step: int, rows: pd.DataFrame) -> list[Collapse]:
+    def find_collapse(self, step: int, rows: pd.DataFrame) -> list[Collapse]:
         """The signs of collapse at this step."""
         rows = rows[rows["policy"].eq("all") & rows["value"].notna()]
-        return [one for one in (self._rank(step, rows), self._cosine(step, rows), self._entropy(step, rows)) if one is not None]
+        signs = (self._rank(step, rows), self._cosine(step, rows), self._entropy(step, rows))
+        return [sign for sign in signs if sign is not None]
 
     def _rank(self, step: int, rows: pd.DataFrame) -> Collapse | None:
-        now = _by_layer(rows, "hidden", "effective_rank")
-        shares = {layer: value / self._highest[layer][0] for layer, value in now.items() if layer in self._highest}
-        for layer, value in now.items():
-            if value > self._highest.get(layer, (0.0, 0))[0]:
-                self._highest[layer] = value, step
-        worst = min(shares, key=lambda layer: shares[layer], default=None)
-        if worst is None or shares[worst] >= self.limits.rank:
+        ranks = _by_layer(rows, "hidden", "effective_rank")
+        shares = {layer: value / self._highest[layer][0] for layer, value in ranks.items() if layer in self._highest}
+        for each, value in ranks.items():
+            if value > self._highest.get(each, (0.0, 0))[0]:
+                self._highest[each] = value, step
+        layer = min(shares, key=lambda layer: shares[layer], default=None)
+        if layer is None or shares[layer] >= self.limits.rank:
             return None
-        most, then = self._highest[worst]
-        words = (
-            f"Step {step}: the effective rank of layer {worst} is {now[worst]:.1f}, and it was {most:.1f} at step {then}; "
+        highest, then = self._highest[layer]
+        sentence = (
+            f"Step {step}: the effective rank of layer {layer} is {ranks[layer]:.1f}, and it was {highest:.1f} at step {then}; "
             f"under {self.limits.rank:g} of what it was its states are collapsing onto few directions."
         )
-        return Collapse("rank", worst, now[worst], words)
+        return Collapse("rank", layer, ranks[layer], sentence)
 
     def _cosine(self, step: int, rows: pd.DataFrame) -> Collapse | None:
-        now = _by_layer(rows, "hidden", "mean_cosine")
-        worst = max(now, key=lambda layer: now[layer], default=None)
-        if worst is None or now[worst] <= self.limits.cosine:
+        cosines = _by_layer(rows, "hidden", "mean_cosine")
+        layer = max(cosines, key=lambda layer: cosines[layer], default=None)
+        if layer is None or cosines[layer] <= self.limits.cosine:
             return None
-        words = (
-            f"Step {step}: the mean cosine of layer {worst} is {now[worst]:.4f}; above {self.limits.cosine:g} its states all point almost "
-            "the same way."
+        sentence = (
+            f"Step {step}: the mean cosine of layer {layer} is {cosines[layer]:.4f}; above {self.limits.cosine:g} its states all point "
+            "almost the same way."
         )
-        return Collapse("cosine", worst, now[worst], words)
+        return Collapse("cosine", layer, cosines[layer], sentence)
 
     def _entropy(self, step: int, rows: pd.DataFrame) -> Collapse | None:
-        now = _by_layer(rows, "attention", "attention_entropy_normalised")
-        worst = min(now, key=lambda layer: now[layer], default=None)
-        if worst is None or now[worst] >= self.limits.entropy:
+        entropies = _by_layer(rows, "attention", "attention_entropy_normalised")
+        layer = min(entropies, key=lambda layer: entropies[layer], default=None)
+        if layer is None or entropies[layer] >= self.limits.entropy:
             return None
-        words = (
-            f"Step {step}: the entropy of attention in layer {worst}, over its heads, is {now[worst]:.3f} of that of even attention; under "
-            f"{self.limits.entropy:g} nearly all weight lies on single positions."
+        sentence = (
+            f"Step {step}: the entropy of attention in layer {layer}, over its heads, is {entropies[layer]:.3f} of that of even attention; "
+            f"under {self.limits.entropy:g} nearly all weight lies on single positions."
         )
-        return Collapse("entropy", worst, now[worst], words)
+        return Collapse("entropy", layer, entropies[layer], sentence)
 
 
 def _by_layer(rows: pd.DataFrame, kind: str, metric: str) -> dict[int, float]:
-    """The values of a metric by layer; of heads their mean."""
-    own = rows[rows["kind"].eq(kind) & rows["metric"].eq(metric) & rows["layer"].notna()]
-    return {int(layer): float(value) for layer, value in own.groupby("layer")["value"].mean().items()}  # type: ignore[call-overload]
+    """The values of a metric by layer, averaged over heads."""
+    values = rows[rows["kind"].eq(kind) & rows["metric"].eq(metric) & rows["layer"].notna()]
+    return {int(layer): float(value) for layer, value in values.groupby("layer")["value"].mean().items()}  # type: ignore[call-overload]

@@ -1,4 +1,4 @@
-"""One look at a model in training: the batches that it is shown every time, and the cell that comes of it."""
+"""One look at a model in training: the batches that it gets every time, and the cell that a look writes."""
 
 from __future__ import annotations
 
@@ -13,31 +13,30 @@ from torch import Tensor
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import ATTENTION_KINDS
 from isoscope.core.table import TABLE_COLUMNS, concat_tables
-from isoscope.measuring.module_batches import copy_batch
-from isoscope.measuring.module_feeder import STACK, ModuleFeeder
+from isoscope.measuring.module_feeder import STACK, ModuleFeeder, copy_batch
 from isoscope.measuring.single_pass import Pass
 from isoscope.runs.rows import tables
 from isoscope.runs.run import Run
 from isoscope.runs.stored_cell import key_of
-from isoscope.watching.projections import Found, find_projections
+from isoscope.watching.projections import Projections, find_projections
 
 OF_STATES = ["mean_cosine", "drift_ratio", "mean_norm", "effective_rank", "top_share", "two_nn"]
 OF_ATTENTION = ["mean_cosine", "drift_ratio", "qk_cosine", "qk_dot", "attention_entropy", "attention_entropy_normalised", "attention_max"]
-"""What is computed at a watched step, of states and of heads: all of it costs less than two steps of training."""
+"""The metrics of a watched step, for states and for heads: together they cost less than two steps of training."""
 LEAN = {"taps": "hidden,attention", "sample": 1024, "store": "rows"}
-"""The options of a watched step, where the user does not choose others."""
+"""The options of a watched step, unless the user chooses others."""
 
 
 class Probe:
     """Batches of its own, and the pass that runs them through the module."""
 
     def __init__(self, feeder: ModuleFeeder, data: Any, *, attention_is_asked_for: bool) -> None:
-        self._feeder, self._pass, self._batches = feeder, Pass(feeder, feeder.options), _batches(data)
+        self._feeder, self._pass, self._batches = feeder, Pass(feeder, feeder.options), _copy_batches(data)
         self._strict = attention_is_asked_for
-        self.projections: Found = {}
+        self.projections: Projections = {}
         """The weights that make queries and keys, known after the first look."""
-        self.said: dict[str, str] = {}
-        """What the user should know about how the module is measured."""
+        self.notes: dict[str, str] = {}
+        """Notes for the user on how the module is measured."""
 
     def look(self, run: Run, step: int, seed: int | None) -> pd.DataFrame:
         """Measure the module as it is now and write the cell of this step; returns its rows."""
@@ -46,13 +45,13 @@ class Probe:
         device = next((parameter.device for parameter in self._feeder.module.parameters()), None)
         self._feeder.restart()
         if self._pass.is_ready:
-            self._pass.sites.empty()
+            self._pass.empty()
         try:
             for batch in self._batches:
                 self._add(copy_batch(batch, device))
-            if first and self._pass.sites.attention is not None:
+            if first and self._pass.attention is not None:
                 batch = copy_batch(self._batches[0], device)
-                self.projections = find_projections(self._pass.sites, lambda: self._feeder.run(batch), STACK)
+                self.projections = find_projections(self._pass, lambda: self._feeder.run(batch), STACK)
             return self._write(run, step, seed, started)
         finally:
             if self._pass.is_ready:
@@ -71,7 +70,7 @@ class Probe:
             self._feeder = ModuleFeeder(before.module, before.name, options, before.feed, before.blocks)
             self._pass = Pass(self._feeder, options)
             self._pass.reduce(self._feeder.batch(batch))
-            self.said["attention"] = f"{before.name} is watched without its attention, as with taps='hidden': {error}"
+            self.notes["attention"] = f"{before.name} is watched without its attention, as with taps='hidden': {error}"
 
     def _write(self, run: Run, step: int, seed: int | None, started: float) -> pd.DataFrame:
         feeder, options = self._feeder, self._feeder.options
@@ -91,14 +90,14 @@ class Probe:
         return rows
 
 
-def _batches(data: Any) -> list[Any]:
+def _copy_batches(data: Any) -> list[Any]:
     """The probe as a list of batches that nobody else can write to."""
     if data is None:
         raise IsoscopeError("isoscope.watch needs data: a batch as the model is called with it, or a list of batches.")
-    one = isinstance(data, Tensor | Mapping | tuple)
-    if not one and (isinstance(data, str | bytes) or not isinstance(data, Iterable)):
+    is_batch = isinstance(data, Tensor | Mapping | tuple)
+    if not is_batch and (isinstance(data, str | bytes) or not isinstance(data, Iterable)):
         raise IsoscopeError(f"data is a batch (a tensor, a tuple, a dict) or a list of batches; got {type(data).__name__}.")
-    found = [copy_batch(batch) for batch in ([data] if one else data)]
-    if not found:
+    batches = [copy_batch(batch) for batch in ([data] if is_batch else data)]
+    if not batches:
         raise IsoscopeError("There was no batch: data is empty, or an iterator that was read before.")
-    return found
+    return batches

@@ -3,6 +3,7 @@
 # mypy: allow-subclassing-any
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from isoscope.measuring.sites import Sites
+from isoscope.measuring.single_pass import Pass
 from isoscope.models.tapping.attention_tap import MULTI_HEAD_ATTENTION, AttentionTap
 from isoscope.models.tapping.lineage import Lineage, Node, trace_lineage
 from isoscope.models.tapping.torch_functions import Role
@@ -23,7 +24,7 @@ NAMED = {
     "query": re.compile(r"^(w_?q|q|q_?(proj|projection|lin|linear)|quer(y|ies)(_\w+)?)$", re.IGNORECASE),
     "key": re.compile(r"^(w_?k|k|k_?(proj|projection|lin|linear)|keys?(_(?!value)\w+)?)$", re.IGNORECASE),
 }
-"""What modules that make queries and keys are called, where they cannot be found by what they do."""
+"""Names of modules that make queries and keys, for models in which they cannot be found by what they do."""
 
 BY_NAME = "its weight was found by name"
 WHOLE = "of the whole weight, whatever else it makes"
@@ -39,10 +40,10 @@ class Projection:
     width: int = 0
     """How many outputs it has."""
     note: str = ""
-    """What a reader should know of how it was found."""
+    """How it was found, if a reader should know."""
 
     def squared_gradient(self) -> float:
-        """The sum of the squares of its gradient; NaN where it has none."""
+        """The sum of the squares of its gradient; NaN if it has none."""
         gradient = self.weight.grad
         if gradient is None:
             return float("nan")
@@ -51,29 +52,29 @@ class Projection:
         return float(gradient.detach().float().square().sum())
 
 
-Found = dict[tuple[str, int], list[Projection]]
-"""query or key, layer: the projections that make them."""
+Projections = dict[tuple[str, int], list[Projection]]
+"""By query or key and layer: the projections that make them."""
 
 
-def gradient_norms(found: Found) -> dict[tuple[str, int], float]:
-    """The norm of the gradient of what makes the queries and the keys of each layer; those without a gradient are left out."""
-    sums = {where: sum(one.squared_gradient() for one in parts) for where, parts in found.items()}
-    return {where: total**0.5 for where, total in sums.items() if total == total}
+def gradient_norms(projections: Projections) -> dict[tuple[str, int], float]:
+    """The norm of the gradient of the weights that make the queries and the keys of each layer; those without a gradient are left out."""
+    sums = {place: sum(part.squared_gradient() for part in parts) for place, parts in projections.items()}
+    return {place: total**0.5 for place, total in sums.items() if not math.isnan(total)}
 
 
-def find_projections(sites: Sites, run: Callable[[], object], stack: str) -> Found:
+def find_projections(single_pass: Pass, run: Callable[[], object], stack: str) -> Projections:
     """The projections of every layer that attends to itself: by what its queries and keys came through, or else by name."""
-    tap = ProjectionTap(sites.tap.running)
-    sites.follow(run, tap)
-    blocks, depth = sites.tap.stacks[stack], sites.tap.depth[stack]
+    tap = ProjectionTap(single_pass.tap.running)
+    single_pass.follow(run, tap)
+    blocks, depth = single_pass.tap.stacks[stack], single_pass.tap.depth[stack]
     for layer in range(1, depth + 1) if len(blocks) == depth else ():
         for kind, pattern in NAMED.items():
-            if (kind, layer) in tap.attended and (kind, layer) not in tap.found:
+            if (kind, layer) in tap.attended and (kind, layer) not in tap.projections:
                 parts = [(path.split("."), weight) for path, weight in blocks[layer - 1][1].named_parameters() if weight.dim() > 1]
                 named = [Projection(weight, note=BY_NAME) for path, weight in parts if len(path) > 1 and pattern.match(path[-2])]
                 if named:
-                    tap.found[kind, layer] = named
-    return tap.found
+                    tap.projections[kind, layer] = named
+    return tap.projections
 
 
 class ProjectionTap(AttentionTap):
@@ -81,7 +82,7 @@ class ProjectionTap(AttentionTap):
 
     def __init__(self, where: Callable[[], tuple[str, int] | None]) -> None:
         super().__init__(where, lambda call: None)
-        self.found: Found = {}
+        self.projections: Projections = {}
         self.attended: set[tuple[str, int]] = set()
 
     def _deliver(self, query: AttentionSide, key: AttentionSide, weight_id: int | None, **rest: Any) -> None:
@@ -99,10 +100,10 @@ class ProjectionTap(AttentionTap):
                 self._note(kind, made)
 
     def _note(self, kind: str, made: Projection | None) -> None:
-        where = (kind, (self._block or ("", 0))[1])
-        self.attended.add(where)
-        if made is not None and all(made.weight is not other.weight for other in self.found.get(where, [])):
-            self.found.setdefault(where, []).append(made)
+        place = (kind, (self._block or ("", 0))[1])
+        self.attended.add(place)
+        if made is not None and all(made.weight is not other.weight for other in self.projections.get(place, [])):
+            self.projections.setdefault(place, []).append(made)
 
 
 def projection(line: Lineage) -> Projection | None:

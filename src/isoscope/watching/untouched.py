@@ -25,15 +25,15 @@ MISSING = object()
 
 
 @contextlib.contextmanager
-def untouched(module: nn.Module) -> Iterator[None]:
-    """The module evaluates within this context; after it modes, buffers, attributes and every random state are what they were."""
-    with same_chance(), same_state(module), evaluating(module):
+def leave_untouched(module: nn.Module) -> Iterator[None]:
+    """Let the module evaluate in this context; afterwards modes, buffers, attributes and every random state are what they were."""
+    with keep_random_states(), keep_state(module), evaluating(module):
         yield
 
 
 @contextlib.contextmanager
-def same_chance() -> Iterator[None]:
-    """The random states of python, numpy and torch, on every device, are after this context what they were before."""
+def keep_random_states() -> Iterator[None]:
+    """Put the random states of python, numpy and torch, on every device, back after this context."""
     states = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002 (the state of a user's own code)
     devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else []
     metal = torch.mps.get_rng_state() if torch.backends.mps.is_available() else None
@@ -50,7 +50,7 @@ def same_chance() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def same_state(module: nn.Module) -> Iterator[None]:
+def keep_state(module: nn.Module) -> Iterator[None]:
     """Within this context the module computes with copies of its buffers and of its attributes; after it the originals are back.
 
     A module may count or average its inputs, or keep a result, even where it evaluates. Writing the old values back would not do: each
@@ -79,12 +79,12 @@ def same_state(module: nn.Module) -> Iterator[None]:
 
 
 def _attributes(part: nn.Module) -> dict[str, Any]:
-    """What a module keeps beyond what torch itself keeps in it."""
+    """The attributes of a module beyond those of torch itself."""
     return {name: value for name, value in vars(part).items() if name not in OF_TORCH}
 
 
 def _copy(value: Any, copies: dict[int, Any]) -> Any:
-    """A tensor or a container of its own; anything else, and a parameter, as it is. Containers are copied, what they hold is not."""
+    """A copy of a tensor or a container, but not of its contents; a parameter, and anything else, as it is."""
     is_tensor = isinstance(value, Tensor) and not isinstance(value, nn.Parameter) and not nn.parameter.is_lazy(value)
     if not is_tensor and type(value) not in CONTAINERS:
         return value
@@ -94,7 +94,7 @@ def _copy(value: Any, copies: dict[int, Any]) -> Any:
 
 
 def _put_back(part: nn.Module, before: dict[str, Any]) -> None:
-    """Attributes are what they were. Only data is put back: a lazy module that has become another one stays so."""
+    """Put attributes back. Only data is put back: a lazy module that has become another one stays so."""
     now = _attributes(part)
     for name, value in now.items():
         if name not in before and isinstance(value, DATA):
@@ -104,8 +104,8 @@ def _put_back(part: nn.Module, before: dict[str, Any]) -> None:
             vars(part)[name] = value
 
 
-def watched(model: Any) -> tuple[nn.Module, bool]:
-    """The module that is to be watched, out of what wraps it, and whether this process is the one that watches it."""
+def unwrap_model(model: Any) -> tuple[nn.Module, bool]:
+    """The module to watch, without its wrappers, and whether this process is the one that watches it."""
     if not isinstance(model, nn.Module):
         raise IsoscopeError(f"isoscope.watch takes a torch.nn.Module; got {type(model).__name__}.")
     while True:
@@ -115,7 +115,7 @@ def watched(model: Any) -> tuple[nn.Module, bool]:
             model = inner
         else:
             break
-    if _sharded(model):
+    if _is_sharded(model):
         raise IsoscopeError(
             "This model's parameters are divided among processes (FSDP, DTensor or ZeRO-3), and a watched step runs on one process alone; "
             "save checkpoints and measure them with isoscope sweep."
@@ -124,8 +124,8 @@ def watched(model: Any) -> tuple[nn.Module, bool]:
     return model, not distributed or torch.distributed.get_rank() == 0
 
 
-def _sharded(model: nn.Module) -> bool:
-    """Whether no process holds the whole model: told by names, so that nothing of it need be installed."""
+def _is_sharded(model: nn.Module) -> bool:
+    """Whether no process holds the whole model. Types are compared by name, so that none of these packages need be installed."""
     held = [tensor for parameter in model.parameters() for tensor in (parameter, parameter.data)]
     return (
         any(type(part).__name__ == "FullyShardedDataParallel" for part in model.modules())

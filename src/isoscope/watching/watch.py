@@ -1,4 +1,4 @@
-"""`isoscope.watch`: the geometry of a model every N steps of anybody's training loop, which it leaves as it is."""
+"""`isoscope.watch`: measure a model every N steps of any training loop, without changing the training."""
 
 from __future__ import annotations
 
@@ -16,17 +16,15 @@ from torch import Tensor, nn
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning, nearest
 from isoscope.core.table import TABLE_COLUMNS, make_table
-from isoscope.measuring.module_batches import Feed
-from isoscope.measuring.module_feeder import ModuleFeeder
+from isoscope.measuring.module_feeder import Feed, ModuleFeeder
 from isoscope.measuring.options import OF_A_MODULE, options_from
 from isoscope.runs.results import Results
 from isoscope.runs.run import Run
 from isoscope.watching.collapse import Alarm, Limits
-from isoscope.watching.diary import Diary
-from isoscope.watching.loggers import Logger, loggers, named_values
+from isoscope.watching.diary import Diary, Logger, name_values, open_loggers
 from isoscope.watching.probe import LEAN, Probe
 from isoscope.watching.projections import gradient_norms
-from isoscope.watching.untouched import same_chance, untouched, watched
+from isoscope.watching.untouched import keep_random_states, leave_untouched, unwrap_model
 
 
 class Watch:
@@ -34,19 +32,19 @@ class Watch:
 
     Args:
         model: a `torch.nn.Module`, wrapped by DDP or `torch.compile` or not.
-        every: measure after so many steps; also before the first and after the last.
+        every: measure each time after this many steps; also before the first and after the last.
         data: the probe: a batch as the model is called with it (a tensor, a tuple of arguments, a dict of them), or a list of batches.
-            It is copied, and every watched step measures the same.
+            It is copied, and every watched step measures the same data.
         out: the run's folder, for `isoscope report` to read at any time.
-        optimizer: where given, the learning rate and the gradients of queries and keys are taken just before each watched step of it.
+        optimizer: if given, the learning rate and the gradients of queries and keys are read just before each of its watched steps.
         log: `tensorboard`, or an object with `log(step, values)` and `close()`, or several.
-        name: what the table calls the model; by default its class.
-        seed: the training's, for the table.
-        start: the number of the step before the first, where training is resumed.
+        name: the name of the model in the table; by default its class.
+        seed: the seed of the training, for the table.
+        start: the number of the step before the first, if training is resumed.
         feed: `feed(module, batch)` runs a batch; by default the module is called with it.
         blocks: the paths of the model's blocks, as in `layers.*`; by default the largest repeated structure.
         limits: when to warn of collapse: `rank`, `cosine`, `entropy`.
-        options: as of `isoscope.measure` with a module: `layers`, `channels`, `taps`, `sample`, `keep`, …
+        options: those of `isoscope.measure` with a module: `layers`, `channels`, `taps`, `sample`, `store`, …
     """
 
     def __init__(
@@ -71,13 +69,13 @@ class Watch:
                 raise IsoscopeError(f"There is no option {option!r} of a watch{nearest(option, list(OF_A_MODULE)) or '.'}")
         if not isinstance(every, int) or every < 1:
             raise IsoscopeError(f"every is the number of steps from one measurement to the next, 1 or more; got {every!r}.")
-        self.module, self.active = watched(model)
+        self.module, self.active = unwrap_model(model)
         self.every, self.at, self.seed = every, start, seed
         self.name = name or type(self.module).__name__
         self.seconds = 0.0
         """How long all looks at the model have taken."""
         self.warnings: list[str] = []
-        """What was reported: collapse, and looks that failed, with their tracebacks."""
+        """All warnings so far: collapse, and looks that failed, with their tracebacks."""
         self._run, self._alarm = Run(out), Alarm(Limits.of(limits))
         self._gradients: dict[tuple[str, int], float] = {}
         self._rate: float | None = None
@@ -85,20 +83,20 @@ class Watch:
         self._loss: float | Tensor | None = None
         self._measured: int | None = None
         self._written = start
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         self._news: dict[str, str] = {}
         self._may_raise = False
         self._hook: Any = None
         self._loggers: list[Logger] = []
-        with same_chance():
+        with keep_random_states():
             feeder = ModuleFeeder(self.module, self.name, options_from(LEAN | options), feed, blocks)
             self._probe = Probe(feeder, data, attention_is_asked_for="taps" in options)
             if self.active:
                 self._run.prepare()
                 self._diary = Diary(self._run, feeder.columns(None, seed=seed), start)
-                self._loggers = loggers(log, self._run.path)
+                self._loggers = open_loggers(log, self._run.path)
         if self.active and optimizer is not None:
-            self._hook = _hooked(optimizer, self.before_step)
+            self._hook = _hook_optimizer(optimizer, self.before_step)
 
     def __enter__(self) -> Self:
         if self.active and self._measured is None:
@@ -116,7 +114,7 @@ class Watch:
         self.close()
 
     def before_step(self, optimizer: Any = None) -> None:
-        """Between the backward pass and the step of the optimiser: what is gone afterwards. `watch(optimizer=…)` sees to it."""
+        """Read the gradients and the learning rate, between the backward pass and the step; `watch(optimizer=…)` calls this by itself."""
         self._asked = True
         with self._surviving("gradients", f"Gradients and learning rate of step {self.at + 1} were not read"):
             if self._due(self.at + 1):
@@ -125,7 +123,7 @@ class Watch:
         self._warn()
 
     def step(self, loss: float | Tensor | None = None, *, step: int | None = None) -> None:
-        """A step of the optimiser was taken; `step` is its number where the loop has one."""
+        """Note that the optimiser took a step, and measure if it is time; `step` is its number if the loop counts otherwise."""
         due = False
         with self._surviving("step", f"The call of step after step {self.at} was not understood"):
             self.at = self.at + 1 if step is None else int(step)
@@ -142,7 +140,7 @@ class Watch:
     def note(self, step: int, **numbers: float) -> None:
         """Put numbers of the training into the run and the loggers, whether the step is watched or not."""
         if self.active:
-            with self._surviving("note", f"The numbers {', '.join(numbers)} of step {step} were not kept"), same_chance():
+            with self._surviving("note", f"The numbers {', '.join(numbers)} of step {step} were not kept"), keep_random_states():
                 values = {name: float(value) for name, value in numbers.items()}
                 for name, value in values.items():
                     self._diary.add(step, name, value)
@@ -150,11 +148,11 @@ class Watch:
             self._warn()
 
     def results(self) -> Results:
-        """What was measured so far."""
+        """The run so far."""
         return Results(self._run.path)
 
     def close(self) -> None:
-        """Write what is left and let go of the model."""
+        """Write the rest of the diary and let go of the model."""
         self._may_raise = False
         if self._hook is not None:
             self._hook.remove()
@@ -171,30 +169,30 @@ class Watch:
         """One watched step. Only the first may raise: later ones report what went wrong, and the training continues."""
         started, step = time.monotonic(), self.at
         self._may_raise = self._measured is None
-        with self._surviving("look", f"The look at step {step} failed"), untouched(self.module):
+        with self._surviving("look", f"The look at step {step} failed"), leave_untouched(self.module):
             self._look(step)
         self._may_raise, self._measured = False, step
         self.seconds += time.monotonic() - started
 
     def _look(self, step: int) -> None:
-        """Measure, and hand the numbers on; if a part fails, the others are done all the same."""
+        """Measure, and hand the numbers on; if a part fails, the others are still done."""
         rows = make_table([], TABLE_COLUMNS)
         with self._surviving("look", f"Step {step} was not measured"):
             rows = self._probe.look(self._run, step, self.seed)
             self._written = step
-        self._news |= self._probe.said
+        self._news |= self._probe.notes
         with self._surviving("training", f"The numbers of the training at step {step} were not kept"):
             self._training(step)
         with self._surviving("alarm", f"Signs of collapse were not looked for at step {step}"):
-            for one in self._alarm.see(step, rows):
-                kind = "attention" if one.kind == "entropy" else "hidden"
-                self._diary.add(step, f"collapse_{one.kind}", one.value, kind=kind, layer=one.layer, note=one.words)
-                self._news[one.kind] = one.words
-        self._log(step, named_values(rows) | named_values(self._diary.at(step)))
+            for sign in self._alarm.find_collapse(step, rows):
+                kind = "attention" if sign.kind == "entropy" else "hidden"
+                self._diary.add(step, f"collapse_{sign.kind}", sign.value, kind=kind, layer=sign.layer, note=sign.sentence)
+                self._news[sign.kind] = sign.sentence
+        self._log(step, name_values(rows) | name_values(self._diary.at(step)))
         self._keep_diary()
 
     def _training(self, step: int) -> None:
-        """Put what the training itself reports about a step into the diary."""
+        """Put loss, learning rate and gradients of a step into the diary."""
         gradients, rate, loss = self._gradients, self._rate, self._loss
         self._gradients, self._rate, self._loss = {}, None, None
         if not self._asked and self._measured is not None:  # no optimiser was given: the gradients that there are now
@@ -207,7 +205,7 @@ class Watch:
             self._diary.add(step, "training_loss", float(loss))
 
     def _keep_diary(self) -> None:
-        """Write what the training reports."""
+        """Write the diary."""
         with self._surviving("diary", "The numbers of the training were not written"):
             self._diary.write(self._written)
 
@@ -234,16 +232,16 @@ class Watch:
             self._news.setdefault(f"{part} {type(error).__name__}", text)
 
     def _warn(self) -> None:
-        """Report what is new, each kind once. Nothing of a look is under way now, so a warning that is made an error disturbs none."""
+        """Issue new warnings, each kind once. No look is under way now, so a warning that is turned into an error disturbs none."""
         news, self._news = self._news, {}
         for kind, words in news.items():
-            if kind not in self._told:
-                self._told.add(kind)
+            if kind not in self._warned:
+                self._warned.add(kind)
                 self.warnings.append(words)
                 warnings.warn(words, IsoscopeWarning, stacklevel=3)
 
 
-def _hooked(optimizer: Any, before: Callable[[Any], None]) -> Any:
+def _hook_optimizer(optimizer: Any, before: Callable[[Any], None]) -> Any:
     """Have `before` called at each step of an optimiser, or of the one that accelerate has wrapped."""
     plain = getattr(optimizer, "optimizer", optimizer)
     if not isinstance(plain, torch.optim.Optimizer):

@@ -15,8 +15,8 @@ from isoscope.core.progress import Progress
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables
 from isoscope.estimation.isotropic_quantiles import head_threshold
 from isoscope.measuring.cell import measure_model
-from isoscope.measuring.cell_identity import cell_identity
 from isoscope.measuring.options import Options
+from isoscope.measuring.task import cell_identity
 from isoscope.models.naming.model_name import resolve_model
 from isoscope.runs.run import Run
 from isoscope.runs.stored_cell import key_of

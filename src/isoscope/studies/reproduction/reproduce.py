@@ -18,8 +18,7 @@ from isoscope.core.progress import Progress
 from isoscope.core.study import studies
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables
 from isoscope.measuring.executor import Engine
-from isoscope.measuring.measure import measure
-from isoscope.measuring.measurement import UnfinishedError
+from isoscope.measuring.measure import UnfinishedError, measure
 from isoscope.measuring.sweep import sweep_with_faults
 from isoscope.models.naming.model_name import resolve_model
 from isoscope.runs.results import Results

@@ -42,12 +42,12 @@ def test_the_trainer_accumulates_gradients(tmp_path):
 
 @pytest.mark.parametrize("package", ["lightning.pytorch", "pytorch_lightning"])
 def test_lightning_goes_by_two_names(tmp_path, package, monkeypatch):
-    from isoscope.watching import lightning_callback
+    from isoscope.watching import callbacks
 
     pl = importlib.import_module(package)
     other = ({"lightning.pytorch", "pytorch_lightning"} - {package}).pop()
     monkeypatch.delitem(sys.modules, other, raising=False)
-    lightning_callback._callback.cache_clear()
+    callbacks._make_callback.cache_clear()
     losses = []
 
     class Module(pl.LightningModule):
@@ -69,7 +69,7 @@ def test_lightning_goes_by_two_names(tmp_path, package, monkeypatch):
         default_root_dir=tmp_path, max_steps=3, accumulate_grad_batches=2, accelerator="cpu", devices=1, callbacks=[callback], **options
     )
     trainer.fit(Module(), torch.utils.data.DataLoader(ROWS, batch_size=8))
-    lightning_callback._callback.cache_clear()
+    callbacks._make_callback.cache_clear()
     table = isoscope.open(tmp_path / "isoscope").table()
     assert sorted(set(table["step"])) == [0, 2, 3]
     loss = table[table["metric"].eq("training_loss")]

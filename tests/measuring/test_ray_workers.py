@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.measuring import ray_start
-from isoscope.measuring.ray_start import _safe_job, start_ray
+from isoscope.measuring import ray_workers
+from isoscope.measuring.ray_workers import _safe_job, start_ray
 from tests.cli.calling import command, process
 from tests.patience import run_process
 
@@ -31,7 +31,7 @@ def test_an_address_where_nothing_listens(small_models, texts, tmp_path, form):
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"", None], ids=["web", "closes", "silent"])
 def test_an_address_where_something_else_listens(monkeypatch, answer):
-    monkeypatch.setattr(ray_start, "WAIT", 0.5)
+    monkeypatch.setattr(ray_workers, "WAIT", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as server:
         held = []
 
@@ -68,7 +68,7 @@ def test_a_cluster_that_cannot_be_started_here(small_models, texts, tmp_path):
 def test_a_cluster_that_has_no_memory_is_refused_before_ray_ends_the_process():
     """Under `ulimit -v` Ray's threads cannot be made, and its C++ code aborts."""
     program = (
-        "import ray, resource\nfrom isoscope.measuring.ray_start import start_ray\nfrom isoscope.core.errors import IsoscopeError\n"
+        "import ray, resource\nfrom isoscope.measuring.ray_workers import start_ray\nfrom isoscope.core.errors import IsoscopeError\n"
         "resource.setrlimit(resource.RLIMIT_AS, (700 << 20, 700 << 20))\n"
         "try:\n    start_ray(None, 1)\nexcept IsoscopeError as error:\n    print(error)\n"
     )

@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pytest
 import torch
 import transformers as t
@@ -10,7 +9,7 @@ from torch import nn
 
 import isoscope
 from isoscope.watching.projections import BY_NAME
-from tests.watching.watched import WORDS, Network, batches, started, train
+from tests.watching.watched import WORDS, batches, started, train
 
 COMMON = {"vocab_size": WORDS, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
 LONGEST = {"max_position_embeddings": 32}
@@ -121,44 +120,3 @@ def test_gradients_and_rates_are_taken_before_they_are_gone(tmp_path):
         (table[table["metric"].eq("training_loss")], losses),
     ):
         assert dict(zip(frame["step"], frame["value"], strict=True)) == pytest.approx({step: expected[step] for step in (2, 4)}, rel=1e-6)
-
-
-class Kept:
-    def __init__(self):
-        self.got, self.closed = {}, False
-
-    def log(self, step, values):
-        self.got[step] = values
-        torch.rand(3)  # a logger may draw, too
-
-    def close(self):
-        self.closed = True
-
-
-def test_loggers_get_what_the_run_gets(tmp_path):
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    model, optimizer = started(lambda: Network(noise=0))
-    kept = Kept()
-    before = torch.get_rng_state()
-    with isoscope.watch(model, every=2, data=batches()[0], out=tmp_path / "run", optimizer=optimizer, log=["tensorboard", kept]) as w:
-        assert torch.equal(torch.get_rng_state(), before)
-        train(model, optimizer, batches(2), w)
-    assert kept.closed
-    assert sorted(kept.got) == [0, 2]
-    table = w.results().table()
-    table = table[table["step"].eq(2) & table["policy"].eq("all")]
-
-    def of(metric, kind, layer):
-        return table[table["metric"].eq(metric) & table["kind"].eq(kind) & table["layer"].eq(layer)]["value"].mean()
-
-    values = kept.got[2]
-    assert values["two_nn/hidden_02"] == of("two_nn", "hidden", 2)
-    assert values["attention_entropy/attention_01"] == of("attention_entropy", "attention", 1)
-    assert values["gradient_norm/query_01"] == of("gradient_norm", "query", 1)
-    assert values["training/learning_rate"] == 3e-3
-    assert np.isfinite(list(values.values())).all()
-    events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
-    assert set(events.Tags()["scalars"]) == set(values)
-    for name, value in values.items():
-        assert events.Scalars(name)[-1].value == pytest.approx(value, rel=1e-6)

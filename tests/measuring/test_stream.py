@@ -1,4 +1,6 @@
-"""Of a text far longer than what is needed, the first tokens are those of the whole, and memory is taken for little more than these."""
+"""A stream divides, limits and batches items; of a long text the first tokens are those of the whole, in little more memory."""
+
+import dataclasses
 
 import numpy as np
 import pytest
@@ -6,8 +8,10 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import PreTrainedTokenizerFast
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.measuring import long_text
-from isoscope.measuring.long_text import enough_pieces
+from isoscope.core.source import Item
+from isoscope.measuring import stream
+from isoscope.measuring.stream import enough_pieces
+from isoscope.models.loading.chunk import Chunk
 from isoscope.models.loading.readers.text import encode_text
 from tests.hostile.confined import confined
 
@@ -19,7 +23,7 @@ BEGINNING = 1 << 12
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch):
-    monkeypatch.setattr(long_text, "BEGINNING", BEGINNING)
+    monkeypatch.setattr(stream, "BEGINNING", BEGINNING)
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +89,7 @@ def test_a_short_text_and_one_of_which_all_is_needed_are_tokenised_once_and_whol
 
 
 def test_a_text_is_refused_that_would_take_more_memory_than_there_is(words, monkeypatch):
-    monkeypatch.setattr(long_text, "TOKENISING", 1 << 40)
+    monkeypatch.setattr(stream, "TOKENISING", 1 << 40)
     with pytest.raises(IsoscopeError, match=r"Tokenising a text of 40,960 characters would take .* divide it into documents"):
         enough_pieces(lambda text: [], words, None)
 
@@ -102,3 +106,71 @@ def test_a_paragraph_of_20_megabytes_takes_no_more_memory_than_its_first_tokens(
     said = confined(*calls, setup="import isoscope, torch, transformers; torch.set_num_threads(1)", megabytes=1200)
     assert said[0].startswith("[0.")
     assert said[0] == said[1]
+
+
+class Items:
+    """A source whose items are arrays of these lengths, to be cut into chunks of at most 4."""
+
+    def __init__(self, *sizes):
+        self.sizes = sizes
+
+    def items(self):
+        for i, size in enumerate(self.sizes):
+            yield Item(f"item {i}", np.arange(size))
+
+
+def cut(content):
+    return [Chunk(content[i : i + 4], len(content[i : i + 4]), i) for i in range(0, len(content), 4)]
+
+
+def test_shards_divide_the_items_and_share_their_limits():
+    """Of items of 5, 3, 9, 2 and 6 tokens, 14 tokens are reached in the third one, whose last chunk nobody reads."""
+    sizes = []
+    for i in (0, 1):
+        shard = stream.Stream(Items(5, 3, 9, 2, 6), cut, 14, (i, 2))
+        sizes.append([(name, [chunk.size for chunk in chunks]) for name, chunks in shard.items()])
+        assert shard.cursor == stream.Cursor(3, 16, 2 - i, (13, 3)[i])
+    assert sizes == [[("item 0", [4, 1]), ("item 2", [4, 4])], [("item 1", [3])]]
+
+
+def test_a_stream_continues_from_its_cursor():
+    whole = stream.Stream(Items(*range(1, 9)), cut, None)
+    first = next(whole.windows(6, by_sequence=False))
+    rest = stream.Stream(Items(*range(1, 9)), cut, None, cursor=dataclasses.replace(whole.cursor))
+    joined = first + [sequence for window in rest.windows(6, by_sequence=False) for sequence in window]
+    again = [sequence for window in stream.Stream(Items(*range(1, 9)), cut, None).windows(100, by_sequence=False) for sequence in window]
+    assert [(s.item, s.piece.start, s.piece.size) for s in joined] == [(s.item, s.piece.start, s.piece.size) for s in again]
+    assert sum(s.piece.size for s in first) == 6  # items of 1, 2 and 3 tokens
+
+
+def test_batches_go_from_long_to_short_and_padding_counts():
+    (window,) = stream.Stream(Items(4, 1, 3, 2, 4), cut, None).windows(100, by_sequence=False)
+    batches = list(stream.make_batches(window, 8, pads=True))
+    assert [[s.piece.size for s in batch] for batch in batches] == [[4, 4], [3, 2], [1]]
+    alike = list(stream.make_batches(window, 8, pads=False))
+    assert [[s.piece.size for s in batch] for batch in alike] == [[4, 4], [3], [2], [1]]
+
+
+def test_the_last_part_of_each_unit_is_marked_once():
+    (window,) = stream.Stream(Items(9, 2), cut, None).windows(100, by_sequence=False)
+    batches = list(stream.make_batches(window, 8, pads=True))
+    assert [[s.piece.size for s in batch] for batch in batches] == [[4, 4], [2, 1]]
+    assert [flags.tolist() for flags in stream.mark_last_parts(batches)] == [[False, False], [True, True]]
+
+
+def test_few_items_are_counted_within_the_limits():
+    def few(sizes, tokens=None, items=None):
+        return stream.Stream(Items(*sizes), cut, tokens, max_items=items).has_few_items()
+
+    assert few([1] * 29)
+    assert not few([1] * 30)
+    assert few([1] * 30, items=29)
+    assert few([2] * 100, tokens=40)
+    assert not few([2] * 100, tokens=60)
+
+
+def test_bins_divide_occurrences_and_leave_out_special_tokens():
+    """Token i occurs 2, 2, 4 and 8 times: the rarest two share the first quarter, and the middle of the last half is 3/4."""
+    ids = np.repeat([10, 11, 12, 13, 99], [2, 2, 4, 8, 50])
+    chunk = Chunk(ids, len(ids), special=ids == 99)
+    assert stream.frequency_bins(stream.Stream(Items(1), lambda _: [chunk], None)) == {10: 0, 11: 0, 12: 1, 13: 3}

@@ -1,11 +1,16 @@
-"""Which source a model reads where several are given: the one named for it, or the first of its modality."""
+"""A task names its cell: the source that a model reads if several are given, and everything that determines the statistics."""
+
+import pickle
 
 import pytest
 
 import isoscope
-from isoscope.measuring.named_sources import Sources
 from isoscope.measuring.options import Options
+from isoscope.measuring.task import Sources, Task, cell_identity
 from isoscope.models.naming.model_name import resolve_model
+from isoscope.runs.run import Run
+from isoscope.runs.stored_cell import key_of
+from isoscope.sources import open_source
 from tests.models.zoo import ZOO, build, clips, images
 
 BY_TITLE = {small.title: small for small in ZOO}
@@ -25,7 +30,7 @@ def made(tmp_path_factory):
 
 
 def given(made, *specs, models=("reader", "listener", "viewer")):
-    found = Sources([spec.format(made=made) for spec in specs], None, list(models))
+    found = Sources(tuple(spec.format(made=made) for spec in specs), None, models)
     return lambda name: found.for_model(resolve_model(name.replace("@", f"{made}/")), Options()).name
 
 
@@ -37,7 +42,7 @@ def test_each_model_reads_the_first_of_its_modality(made):
 
 
 def test_what_comes_with_isoscope_serves_every_modality(made):
-    found = Sources(["embedded"], None, [])
+    found = Sources(("embedded",), None, ())
     modalities = {name: found.for_model(resolve_model(str(made / name)), Options()).modality for name in ("reader", "listener", "viewer")}
     assert modalities == {"reader": "text", "listener": "speech", "viewer": "images"}
 
@@ -59,3 +64,37 @@ def test_models_of_three_modalities_in_one_run(made, tmp_path):
     sources = [str(made / "a.txt"), str(made / "clips"), str(made / "images")]
     table = isoscope.measure(names, sources, tmp_path / "run", quiet=True, sample=0).table()
     assert dict(table.groupby("model")["modality"].first()) == {"listener": "speech", "reader": "characters", "viewer": "images"}
+
+
+def test_what_determines_a_cell_and_nothing_else(small_models, texts):
+    reference, source = resolve_model(str(small_models("bert"))), open_source(str(texts))
+
+    def key(**options):
+        return key_of(cell_identity(reference, source, Options(**options)))
+
+    assert key() == key(batch_size=2, threads=1, device="cpu", store="rows", save_every=1.0)
+    changed = [{"seq_len": 32}, {"dtype": "bfloat16"}, {"layers": "0"}, {"seed": 1}, {"shard": (0, 2)}, {"max_tokens": 9}, {"sample": 7}]
+    keys = [key(), *(key(**options) for options in changed), key(split_body=("sink",)), key(cosine_sd=True), key(second_moments="all")]
+    assert len(set(keys)) == len(keys)
+
+
+def test_sources_are_equal_by_name_and_a_copy_opens_nothing(made):
+    sources = Sources((f"{made}/a.txt",), None, ())
+    sources.of_modality("reader", "text")
+    copied = pickle.loads(pickle.dumps(sources))
+    assert copied == sources == Sources((f"{made}/a.txt",), None, ())
+    assert hash(copied) == hash(sources)
+    assert copied != Sources((f"{made}/b.txt",), None, ())
+    assert len(sources._opened) == 1
+    assert not copied._opened
+
+
+def test_half_a_batch_and_a_shard_keep_what_determines_the_cell(made, tmp_path):
+    task = Task.create(Run(tmp_path), resolve_model(str(made / "reader")), Sources((f"{made}/a.txt",), None, ()), Options(batch_size=3))
+    assert task.with_half_batch.options.batch_size == 1
+    assert task.with_half_batch.with_half_batch is None
+    assert task.with_half_batch.key == task.key
+    shard = task.create_shard(Run(tmp_path / "parts"), 1, 2)
+    assert shard.part
+    assert shard.options.store == "all"
+    assert {name for name in task.identity if shard.identity[name] != task.identity[name]} == {"shard"}

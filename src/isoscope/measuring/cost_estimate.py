@@ -1,0 +1,149 @@
+"""How much time, memory and disk cells will take: in a plan, from cells that are finished; before a cell starts, from its sites."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from isoscope.core.wording import format_bytes, format_duration
+from isoscope.measuring.machine import BASE_MEMORY, resident_memory
+from isoscope.measuring.options import SAMPLE_UP_TO
+from isoscope.models.model_errors import HookGuard
+from isoscope.statistics.jackknife_groups import groups_at
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+COMPILED_MODULE, COMPILED_BYTES = "isoscope.statistics.kernel_fused", 100_000_000
+"""The kernel that is compiled with the first batch, and about what the compiler takes."""
+
+FREED_STATES = 30
+"""States of a batch that the C library keeps after they were freed, once it has seen a few batches: 10 to 50 were measured."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """An estimate of the seconds, the memory per process and the disk that cells take; None if it is not known."""
+
+    seconds: float | None
+    memory: int
+    disk: int | None
+
+    def __str__(self) -> str:
+        disk = "" if self.disk is None else f", {format_bytes(self.disk)} on disk"
+        seconds = "" if self.seconds is None else f", {format_duration(self.seconds)}"
+        return f"about {format_bytes(self.memory)} of memory per process{disk}{seconds}"
+
+
+class Costs:
+    """Estimates the cost of cells from cells that are finished. Time grows with the `size` of a cell: weights times items."""
+
+    def __init__(self, finished: Iterable[tuple[dict[str, Any], float]]) -> None:
+        """`finished`: the manifest and the size of each finished cell."""
+        known = [(manifest, size) for manifest, size in finished if "seconds" in manifest]
+        self._seconds = sum(float(manifest["seconds"]) for manifest, _ in known)
+        self._size = sum(size for _, size in known)
+        self._memory = max((int(manifest.get("memory", 0)) for manifest, _ in known), default=None)
+        self._disk = max((sum(int(file["bytes"]) for file in manifest["files"].values()) for manifest, _ in known), default=None)
+
+    def estimate(self, size: float, weights: int = 0, cells: int = 1) -> Cost:
+        """The cost of cells of this size together; if no cell is finished, the memory that a process takes for such weights."""
+        if self._memory is None or self._disk is None:
+            return Cost(None, BASE_MEMORY + 2 * weights, None)
+        return Cost(self._seconds / self._size * size * cells if self._size else None, self._memory, self._disk * cells)
+
+
+@dataclass(frozen=True)
+class PlanEntry:
+    """A model or a suite in a plan, with the cost of those of its cells that are left."""
+
+    text: str
+    cells: int
+    left: int
+    cost: Cost | None = None
+
+
+def format_plan(entries: list[PlanEntry], count: int | None, *, remote: bool = False) -> list[str]:
+    """The plan in lines: one per entry, and a last one with all of them. `count`: how many are measured at a time, if that is known."""
+    lines = [entry.text if entry.cost is None else f"{entry.text}; {entry.cost}" for entry in entries]
+    left = sum(entry.left for entry in entries)
+    seconds = sum(entry.cost.seconds or 0.0 for entry in entries if entry.cost is not None)
+    total = f"{left:,} of {sum(entry.cells for entry in entries):,} cells to measure"
+    if remote:
+        total += ", as many at a time as the cluster has room for"
+    elif count is not None:
+        total += f", {count} at a time"
+    if seconds and left:
+        total += f", about {format_duration(seconds / max(1, min(count or 1, left)))}{'' if count else ' in one process'}"
+    return [*lines, total]
+
+
+@dataclass(frozen=True)
+class StatisticsSize:
+    """The bytes that the statistics of one site take in memory at the end, and on disk."""
+
+    memory: int
+    sums: int
+    """On disk: all but the sample."""
+    sample: int
+    """On disk: the sample."""
+    d: int = 0
+    """The dimension of the points; 0 for heads and rows of attention."""
+
+    @classmethod
+    def of_points(cls, d: int, slices: int, matrices: int, sample: int, tokens: int | None) -> StatisticsSize:
+        """The size for points of dimension d: so many `matrices` per slice, and `tokens` points if it is known how many come."""
+        groups = 2 * slices * groups_at(d) * d * 8
+        # The body has full matrices, and so has one more slice: special or first tokens. Few points are kept as they are, in float32.
+        held = 4 * d * tokens if tokens is not None and tokens <= d else min(slices, 2) * 8 * d**2
+        drawn, buffered = (size if tokens is None else min(size, tokens) for size in (sample, 2 * sample))
+        triangle = 4 * d * (d + 1)  # of a symmetric matrix only half is written
+        return cls(matrices * held + groups + 4 * d * buffered, matrices * triangle + groups, 4 * d * drawn, d)
+
+    def disk(self, store: str) -> int:
+        """Bytes on disk under `--store`."""
+        return {"rows": 0, "sums": self.sums, "all": self.sums + self.sample}[store]
+
+
+@contextlib.contextmanager
+def note_call_sizes(model: Module) -> Iterator[list[int]]:
+    """Within this context, note how many bytes each call of a module of the model reads and makes."""
+    sizes: list[int] = []
+    guard = HookGuard()
+    note = guard.wrap(lambda _, args, output: sizes.append(_bytes_of(args) + _bytes_of(output)))
+    handles = [module.register_forward_hook(note) for module in model.modules()]
+    try:
+        yield sizes
+    finally:
+        for handle in handles:
+            handle.remove()
+        guard.raise_own_error()
+
+
+def _bytes_of(value: Any) -> int:
+    """The bytes of all tensors in an argument or a result."""
+    if hasattr(value, "nbytes"):
+        return int(value.nbytes)
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, tuple | list) else ()
+    return sum(_bytes_of(part) for part in parts)
+
+
+def estimate_peak(sizes: list[StatisticsSize], batch: int, tokens: int, sample: int) -> int:
+    """The peak memory to expect, in bytes, within about 30 %.
+
+    Args:
+        sizes: of the statistics of every site.
+        batch: bytes that a forward pass of the largest batch takes.
+        tokens: positions of the largest batch.
+        sample: points that are kept of a site.
+    """
+    widest = max((size.d for size in sizes if size.d <= SAMPLE_UP_TO), default=0)
+    # The reduction of one state takes, for a moment, shifted rows, their products, and a full sample while it is cut to size.
+    cut = 3 * sample + 2 * tokens if sample else 0
+    working = 4 * (tokens + cut) * widest + 8 * widest**2
+    freed = FREED_STATES * 4 * tokens * widest
+    compiled = 0 if COMPILED_MODULE in sys.modules else COMPILED_BYTES
+    return resident_memory() + batch + sum(size.memory for size in sizes) + working + freed + compiled
