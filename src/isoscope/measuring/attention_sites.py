@@ -49,6 +49,7 @@ class QueryKeySums:
     def add(self, call: AttentionCall, queries: np.ndarray, keys: np.ndarray) -> None:
         """Add the counted queries (b, t) and keys (b, s) of a call, as attention takes them."""
         for name, tensor, counted in (("q", call.query, queries), ("k", call.key, keys)):
+            # In float64: the variance of the keys is a difference of two sums that may be nearly equal.
             points = tensor.double() * torch.as_tensor(counted, device=tensor.device)[:, None, :, None]
             for power, key in ((1, name), (2, name + name)):
                 total = (points**power).sum((0, 2)).cpu()
@@ -64,6 +65,7 @@ class QueryKeySums:
     def largest(self, count: int) -> Tensor:
         """(h, count) the dimensions that make most of the variance of scores within rows: those of the largest E q² · var k."""
         spread = self.sums["kk"] / self.keys - (self.sums["k"] / self.keys) ** 2
+        # With grouped queries several heads share one key head.
         spread = spread.repeat_interleave(len(self.sums["q"]) // len(spread), 0)
         return (self.sums["qq"] / self.n * spread).argsort(1, descending=True)[:, :count]
 
@@ -168,6 +170,7 @@ class AttentionSites:
         """The numbers of `count` of t rows, spread evenly over the longest sequence so that the batch does not matter; None for all."""
         if count is None:
             return None
+        # The step follows from the longest sequence there may be, not from this batch: how sequences are batched must not change a number.
         step = max(1, math.ceil((self.longest or t) / count))
         return np.arange(step // 2, t, step)
 

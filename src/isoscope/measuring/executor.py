@@ -231,6 +231,7 @@ class Workers:
         while self._waiting and (free := [slot for slot in self._slots if not slot.busy]):
             task, outer = self._waiting.popleft()
             weights = task.reference.weights
+            # A process that holds the model, or else one that holds none, so that fewer models are loaded again.
             slot = min(free, key=lambda slot: (slot.weights != weights, bool(slot.weights)))
             slot.weights, slot.busy = weights, True
             kills_before = oom_kills()

@@ -92,6 +92,7 @@ class ModuleFeeder(Feeder):
 
     def batch(self, value: Any) -> Batch:
         """One of the user's batches."""
+        # Before the batch is run: a module may write into what it is given.
         add_to_digest(self._digest, value)
         mask = find_mask(self._arguments(value))
 

@@ -112,6 +112,7 @@ class Scheduler:
         self._to_clean_up.append(job)
         error = future.exception()
         if error is None:
+            # Nobody sees the warnings of a worker process, so they are raised here.
             for text in future.result():
                 warnings.warn(text, IsoscopeWarning, stacklevel=2)
             job.finish()
@@ -152,7 +153,7 @@ def _start_fetch(job: Job) -> Future[None]:
         try:
             job.fetch()
             future.set_result(None)
-        except BaseException as error:
+        except BaseException as error:  # whatever it is, the main thread waits for this future and raises it
             future.set_exception(error)
 
     threading.Thread(target=work, name=FETCH_THREAD, daemon=True).start()

@@ -209,6 +209,7 @@ class Pass:
     def _run_tapped(self, run: Callable[[], object], mode: contextlib.AbstractContextManager[Any] | None = None) -> None:
         mode = mode or (contextlib.nullcontext() if self.attention is None else self.attention.mode)
         self.tap.begin()
+        # Attached for one pass only: between two of them, and after an exception, the model is as its owner made it.
         with torch.inference_mode(), self.tap.attach(), mode:
             run()
 
@@ -232,6 +233,7 @@ class Pass:
 
     def resume(self, cursor: dict[str, int], arrays: dict[str, np.ndarray]) -> None:
         """Continue from a saved state; raise a `StateMisfitError`, and change nothing, if it does not belong to these sites."""
+        # All checks come before the first change: a state that is refused must leave the empty statistics as they are.
         states = group_by_site(arrays)
         if cursor.keys() != self.feeder.cursor().keys():
             raise StateMisfitError("the state counts other things")

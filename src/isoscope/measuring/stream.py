@@ -90,6 +90,7 @@ class Stream:
                         break
                     self.cursor.tokens += piece.size
                     pieces.append(piece)
+            # Counted once it is read to its end: a resumed stream starts at a whole item.
             self.cursor.items += 1
             if in_shard and pieces:
                 self.cursor.measured_items += 1
@@ -129,6 +130,7 @@ def make_batches(window: list[Sequence], tokens: int, *, pads: bool) -> Iterator
 
 def mark_last_parts(batched: list[list[Sequence]]) -> list[np.ndarray]:
     """For each batch, which of its sequences (b,) are the last of their unit."""
+    # Sorting by length tears items apart, and the sums of a unit are complete only with its last part.
     left = Counter(sequence.unit for batch in batched for sequence in batch)
     flags = []
     for batch in batched:
@@ -148,6 +150,7 @@ def frequency_bins(stream: Stream) -> dict[int, int]:
         for sequence in read[1]:
             plain = sequence.data if sequence.special is None else sequence.data[~sequence.special]
             counts.update(int(i) for i in plain)
+    # Ties are broken by the token, so that every shard and every machine gets the same bins.
     order = sorted(counts, key=lambda token: (counts[token], token))
     mass = np.cumsum([counts[token] for token in order])
     return {

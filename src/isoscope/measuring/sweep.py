@@ -217,6 +217,7 @@ class CheckpointJob(Job):
 
     def fail(self, error: IsoscopeError, *, fetched: bool) -> None:
         """Record the problem and continue, unless every other checkpoint would fail for the same reason."""
+        # A hub that does not answer fails every checkpoint; a revision that it does not have fails one.
         hopeless = is_out_of_reach(error) and (fetched or not is_missing(error))
         if fetched and self.sweep.sources is not None and not self.sweep.scheduler.another_job_succeeds():
             hopeless = True  # no such device, or data of another kind

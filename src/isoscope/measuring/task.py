@@ -31,6 +31,7 @@ class Sources:
     column: str | None
     models: tuple[str, ...]
     """Names of models, for which `NAME=SOURCE` may give a source of their own."""
+    # What was opened is no part of the name: two sources are equal before and after they are read.
     _opened: dict[tuple[str, str], Source] = field(default_factory=dict, compare=False, repr=False)
     _modalities: dict[tuple[bytes, bool | tuple[str, ...]], str] = field(default_factory=dict, compare=False, repr=False)
 

@@ -118,6 +118,7 @@ def projection(line: Lineage) -> Projection | None:
             if outputs is None:
                 return Projection(matrix, note=WHOLE)
             return Projection(matrix, None if len(outputs) == width else outputs, width)
+        # No weight here: a norm or a scaling of queries. Continue with the state that it read, unless it mixes in another one.
         before = next((parent for parent in parents if parent.leaves & own), None)
         if before is None or any(not parent.leaves and not parent.parameter for parent in parents):
             return None
@@ -130,6 +131,7 @@ def _outputs(line: Lineage) -> Tensor | None:
     x = torch.arange(line.end.shape[-1]).expand(line.end.shape).contiguous()
     for node, rotated in zip(chain[1:], line.rotated[::-1], strict=True):
         if node.role is Role.SHAPE and node.replay is not None and not rotated:
+            # The numbers of the outputs are sent through the same reshapes and slices as the outputs themselves.
             func, rest, kwargs, which = node.replay
             made = func(x, *rest, **kwargs)
             made = made if which is None else made[which]

@@ -71,6 +71,7 @@ def keep_state(module: nn.Module) -> Iterator[None]:
         yield
     finally:
         for part, buffers, attributes in before:
+            # A forward pass may have registered buffers of its own.
             for name in [name for name in part._buffers if name not in buffers]:
                 del part._buffers[name]
             for name, buffer in buffers.items():

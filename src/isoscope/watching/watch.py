@@ -193,6 +193,7 @@ class Watch:
 
     def _training(self, step: int) -> None:
         """Put loss, learning rate and gradients of a step into the diary."""
+        # Taken out first: if this fails, the next look must not report the numbers of this step as its own.
         gradients, rate, loss = self._gradients, self._rate, self._loss
         self._gradients, self._rate, self._loss = {}, None, None
         if not self._asked and self._measured is not None:  # no optimiser was given: the gradients that there are now
