@@ -66,7 +66,7 @@ with torch.inference_mode():
 PHASES = {
     "loading": ("isoscope.measuring.model_feeder:load_model",),
     "forward": ("isoscope.measuring.model_feeder:ModelFeeder._forward",),
-    "taps": ("isoscope.models.tapping.tap:Tap._give", "isoscope.measuring.single_pass:reduce_state"),
+    "taps": ("isoscope.models.tapping.tap:Tap._deliver", "isoscope.measuring.single_pass:reduce_state"),
     "metrics": ("isoscope.measuring.cell:tables",),
     "intervals": ("isoscope.statistics.jackknife_groups:Groups.interval", "isoscope.estimation.eigenvalues:Spectrum.resampled"),
     "nulls": ("isoscope.estimation.cloud:isotropic_spectra",),

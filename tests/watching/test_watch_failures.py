@@ -45,7 +45,7 @@ def is_unwatched(model, losses, unwatched):
 
 
 PARTS = {
-    "the tap": (Tap, "_give"),
+    "the tap": (Tap, "_deliver"),
     "a statistic": (Moments, "add"),
     "a whole look": (Probe, "look"),
     "writing a cell": (Run, "write"),
