@@ -90,7 +90,9 @@ def unmirrored(root: Path, files: list[Path]) -> list[str]:
     declared = {"metrics", "figures", "families", "claims", "architectures"}
     left = [file for file in files if file.stem != "__init__" and not declared & set(file.relative_to(source).parts[:-1])]
     return [
-        str(path) for file in left if not (tests / (path := file.relative_to(source)).parent / f"test_{path.stem.lstrip('_')}.py").is_file()
+        str(path)
+        for file in left
+        if not (tests / (path := file.relative_to(source)).parent / f"test_{path.stem.lstrip('_').removesuffix('__')}.py").is_file()
     ]
 
 

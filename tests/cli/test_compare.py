@@ -1,12 +1,10 @@
-"""isoscope compare, conventions and cite from the command line: tables that fit, whole JSON, exit codes, one sentence for a mistake."""
+"""isoscope compare from the command line: tables that fit, whole JSON, exit codes, one sentence for a mistake."""
 
 import json
 
-import numpy as np
 import pytest
 
 import isoscope as library
-from isoscope.studies.definitions.conventions import CONVENTIONS
 from tests.cli.calling import isoscope
 from tests.cli.conftest import FAST
 
@@ -65,32 +63,3 @@ def test_mistakes_of_compare_are_one_sentence(good_run, tuned, tmp_path):
     isoscope("compare", good_run, tuned, "--model", "small-gpt2").refused("--model takes two names")
     isoscope("compare", good_run, tuned, "--model", "small-gtp2=small-gpt2").refused("did you mean small-gpt2?")
     isoscope("compare", good_run, tuned, "--model", "small-bert=small-gpt2").refused("no row of between_cosine")
-
-
-def test_conventions_of_a_run(good_run):
-    shown = isoscope("compare-definitions", good_run).worked().out
-    assert max(map(len, shown.splitlines())) <= 110
-    for word in ("small-bert · encoder", "ethayarajh", "razzhigaev", "Left open:"):
-        assert word in shown
-    rows = json.loads(isoscope("compare-definitions", good_run, "--convention", "godey2024", "--json").worked().out)
-    assert {row["metric"] for row in rows} == {"mean_cosine@godey2024", "drift@godey2024"}
-    table = isoscope("table", good_run, "--convention", "godey2024", "--json").worked().out
-    assert [row["value"] for row in json.loads(table)] == [row["value"] for row in rows]
-
-
-def test_conventions_of_a_matrix(tmp_path):
-    np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((400, 8)) + 1)
-    shown = isoscope("compare-definitions", tmp_path / "x.npy").worked().out
-    assert all(name in shown for name in CONVENTIONS)
-    assert "400 points in 8 dimensions" in shown
-    own = json.loads(isoscope("embeddings", tmp_path / "x.npy", "--convention", "rankme", "--json").worked().out)
-    every = json.loads(isoscope("compare-definitions", tmp_path / "x.npy", "--json").worked().out)
-    assert own["rankme@rankme"]["value"] == next(row["value"] for row in every if row["convention"] == "rankme")
-
-
-def test_mistakes_of_conventions_are_one_sentence(good_run, tmp_path):
-    np.save(tmp_path / "x.npy", np.ones((4, 2)))
-    isoscope("compare-definitions", good_run, "--convention", "godey").refused("did you mean godey2024?")
-    isoscope("table", good_run, "--convention", "rankme", "--policy", "all").refused("leave out --metric, --policy and --series")
-    isoscope("embeddings", tmp_path / "x.npy", "--convention", "rankme", "--metric", "rankme").refused("leave out --metric")
-    isoscope("compare-definitions", tmp_path / "nothing").refused("There is no run at")

@@ -1,4 +1,4 @@
-"""The experiment on an untrained block: its cells, fixed points, grids and figures."""
+"""The experiment on an untrained block: its cells, fixed points and grids."""
 
 import math
 
@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.figures import figures
 from isoscope.runs.run import Run
 from isoscope.studies.untrained_block.architectures import Architecture
 from isoscope.studies.untrained_block.curves import CURVES, HISTOGRAM, NUMBERS
@@ -109,23 +108,6 @@ def test_plan_of_a_grid():
 def test_impossible_choices_are_refused_with_a_sentence(make, said):
     with pytest.raises(IsoscopeError, match=said):
         make()
-
-
-def test_every_figure_is_drawn_and_holds_the_mean_and_the_range_over_draws(tmp_path):
-    run = Run(tmp_path)
-    trial = Trial(SMALL, norms=(0.0, 2.0, 8.0), draws=3)
-    run_experiment(run, Network(), trial)
-    table, series = run.cells()[0].rows(), run.cells()[0].series()
-    own = series[series["name"].eq("block_row_max") & series["x"].eq(8.0)]["y"]
-    for name in figures.names():
-        if name.startswith("block_"):
-            assert figures[name].draw(table, series) is not None, name
-            assert figures[name].draw(table.iloc[:0], series.iloc[:0]) is None, name
-    spec = figures["block_rows"].draw(table, series).to_dict()
-    values = [row for panel in spec["datasets"].values() for row in panel if row["curve"] == "maximum" and row["x"] == 8]
-    assert values[0]["mean"] == pytest.approx(own.mean(), rel=1e-4)
-    assert values[0]["min"] == pytest.approx(own.min(), rel=1e-4)
-    assert values[0]["max"] == pytest.approx(own.max(), rel=1e-4)
 
 
 def test_norms_of_a_trained_model_are_written_into_the_run(tmp_path):
