@@ -114,6 +114,7 @@ class Cloud:
         if self.groups is not None:
             return self.groups.totals
         m = self.moments
+        # Σ‖u‖² and Σn² over single points are both their number, and Σ‖X‖² is Σ‖x‖²; points of length zero have no direction.
         n, alive, norm, norm2 = (np.asarray(x, dtype=np.float64) for x in (m.n, m.alive, m.norm, m.norm2))
         return Totals(n, alive, m.total, m.directions, norm, norm2, alive, alive, norm2, n)
 
@@ -144,7 +145,7 @@ class Cloud:
         return self._spectra[centred]
 
     def bootstrap_spectra(self, *, centred: bool = True, documents: np.ndarray | None = None) -> tuple[Floats, Floats] | None:
-        """Return `Spectrum.bootstrap` of the sample, or of these documents of it; what was drawn once is kept.
+        """Return `Spectrum.bootstrap` of the sample, or of these documents of it; the result is cached.
 
         The draws depend only on which documents there are, so clouds with the same documents have the same draws.
         """
@@ -170,13 +171,15 @@ class Cloud:
     def bootstrap_shifts(
         self, function: Callable[[Floats], Floats], *, centred: bool = True, documents: np.ndarray | None = None
     ) -> Floats | None:
-        """Return (draws,) how far bootstrap draws of the sample's documents, or of these of them, move a function of the eigenvalues.
+        """Return (draws,) how far bootstrap draws of the sample's documents, or of the given ones, move a function of the eigenvalues.
 
         None without a sample, or with fewer than three documents.
         """
         spectra = self.bootstrap_spectra(centred=centred, documents=documents) if self.has("sample") else None
         if spectra is None or not spectra[0].sum() > 0:
             return None
+        # Against the sample's own value, not the exact one: a sample has fewer points, so a function of its eigenvalues is biased.
+        # The bias is the same in all draws and cancels in the difference.
         with np.errstate(invalid="ignore", divide="ignore"):  # with few documents, a draw may hold only one of them
             return np.asarray(function(spectra[1]) - function(spectra[0]))
 
@@ -193,9 +196,11 @@ class Cloud:
             return Number(np.nan, n=n, d=d, note="all points are equal")
         value = self.spectral_value(function, centred=centred)
         shifts = self.bootstrap_shifts(function, centred=centred)
+        # The draws tell how far documents move the number. Where it lies is known exactly, so only the moves are taken from the sample.
         low, high = (np.nan, np.nan) if shifts is None else value + np.nanquantile(shifts, [0.025, 0.975])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
+            # Centring costs one degree of freedom: n centred points have the spectrum of n − 1 independent ones.
             chance = np.asarray(function(isotropic_spectra(n - centred, d)))
         null, null_sd = float(chance.mean()), float(chance.std(ddof=1))
         return Number(value, n=n, d=d, low=max(low, bounds[0]), high=min(high, bounds[1]), null=null, null_sd=null_sd)

@@ -18,11 +18,11 @@ COUNTS = (2, 4, 8, 16, 32)
 SMALLEST = 8
 """Points that a cluster has on average, at least."""
 STARTS = 3
-"""Starting points of k-means; the best result is kept."""
+"""Runs of k-means from different starts; the best result is kept."""
 STEPS = 50
 """Steps of k-means, at most."""
 SETTLED = 0.001
-"""k-means ends when no more than this part of the points changes its cluster."""
+"""k-means ends when at most this fraction of the points changes its cluster."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ def kmeans(points: np.ndarray, k: int, seed: int = 0) -> Clusters:
     unit = _unit(points)
     points = points / points.dtype.type(unit)
     lengths = np.einsum("ij,ij->i", points, points, dtype=np.float64)
+    # Starts are drawn from the points ordered by length, so that the same points in another order give the same clusters.
     order = np.argsort(lengths, kind="stable")
     ordered, rng = points[order], np.random.default_rng(seed)
     starts = (_draw_centres(ordered, lengths[order], k, rng) for _ in range(STARTS))
@@ -65,6 +66,7 @@ def _unit(points: np.ndarray) -> float:
 
 def squared_distances(points: np.ndarray, lengths: Floats, centres: Floats) -> Floats:
     """(n, k) from points with the squared lengths given to centres."""
+    # ‖x‖² − 2x·c + ‖c‖² in float32 may fall below zero by rounding, when a point is its own centre.
     products = points @ centres.T.astype(points.dtype)
     return np.asarray(np.maximum(lengths[:, None] - 2.0 * products + (centres**2).sum(1), 0.0))
 
@@ -75,7 +77,7 @@ def _draw_centres(points: np.ndarray, lengths: Floats, k: int, rng: np.random.Ge
     near = np.full(len(points), np.inf)
     for _ in range(k - 1):
         near = np.minimum(near, squared_distances(points, lengths, points[chosen[-1:]].astype(np.float64))[:, 0])
-        near[chosen] = 0.0
+        near[chosen] = 0.0  # rounding may leave a drawn point a little above zero, and it must not be drawn again
         if not near.any():
             break
         edges = np.cumsum(near)
@@ -97,8 +99,10 @@ def _lloyd(points: np.ndarray, lengths: Floats, centres: Floats) -> Clusters:
             label[farthest], counts[empty] = empty, 1
         if (label != before).sum() <= SETTLED * len(label):
             break
+        # A product with the membership adds up all clusters at once; np.add.at would be many times slower.
         members = (np.arange(len(centres))[:, None] == label).astype(points.dtype)
         centres = (members @ points).astype(np.float64) / counts[:, None]
+    # Distances to centres stand for distances to all points: the full silhouette needs every pair.
     distances = squared_distances(points, lengths, centres)
     two = np.sqrt(np.partition(distances, 1, axis=1)[:, :2]) if len(centres) > 1 else np.ones((len(points), 2))
     with np.errstate(invalid="ignore"):

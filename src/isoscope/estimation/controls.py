@@ -44,11 +44,13 @@ def gaussians_by_document(points: np.ndarray, owner: np.ndarray, count: int = CO
         return
     means = _document_sums(points, owner) / sizes
     between, within = _factor(np.sqrt(sizes) * means, documents - 1), _factor(points - means[owner], n - documents)
+    # A mean of n_i points with intraclass correlation ρ has the variance ρ + (1 − ρ)/n_i: short documents have more scattered means.
     correlation = intraclass(points, owner)
     spread = np.sqrt(sizes * correlation + (1 - correlation))  # √n_i times the sd of a mean of n_i points
     rng = np.random.default_rng(seed)
     for _ in range(count):
         means_part = spread * rng.standard_normal((documents, len(between)))
+        # Both parts are projected to sum to zero, by document and over all points, so that neither leaks into the other's covariance.
         means_part -= np.sqrt(sizes) * (np.sqrt(sizes) * means_part).sum(0) / n
         points_part = rng.standard_normal((n, len(within)))
         points_part -= (_document_sums(points_part, owner) / sizes)[owner]
@@ -66,6 +68,7 @@ def _factor(rows: Floats, rank: int) -> Floats:
     if rows.shape[1] <= len(rows):
         values, vectors = np.linalg.eigh(rows.T @ rows)
         return np.asarray((np.sqrt(values.clip(0))[:, None] * vectors.T)[::-1][:rank])
+    # With fewer rows than columns, UᵀX from the eigenvectors U of XXᵀ serves as well and needs no (d, d) matrix.
     return np.asarray((np.linalg.eigh(rows @ rows.T)[1].T @ rows)[::-1][:rank])
 
 
@@ -97,10 +100,13 @@ def covariance_root(points: np.ndarray) -> Floats:
     from scipy.linalg import helmert
 
     n, d = points.shape
+    # Helmert's contrasts remove the mean's empty direction, so that fewer than d points give n − 1 rows. The sign that QR leaves open
+    # is fixed, because it would otherwise depend on the order of the points.
     rows = np.linalg.qr(points.astype(np.float64) if d < n else helmert(n) @ points, mode="r")
     return np.asarray(rows * np.where(np.diag(rows) < 0, -1.0, 1.0)[:, None])
 
 
 def shuffle_dimensions(points: np.ndarray, seed: int = 0) -> np.ndarray:
     """Return the points with each dimension permuted by itself: every dimension keeps its values, and none depends on another."""
+    # Sorted first: the result then depends on the values alone, not on the order in which points came.
     return np.random.default_rng(seed).permuted(np.sort(points, axis=0), axis=0)

@@ -44,13 +44,14 @@ predictor."""
 
 
 def comparable_over_layers(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Rows of layers with one cosine each, under the name of that over all pairs; and by model why its layers cannot be compared.
+    """Return rows with one cosine per layer, named `mean_cosine`, and for each model whose layers cannot be compared the reason.
 
-    It is that over all pairs, as published. Where the layers have different n, as in a network that pools, it is that between documents,
-    which does not depend on n; a model without it keeps what it has and is named.
+    The cosine is over all pairs, as published. If the layers have different n, as in a network that pools, it is the one between
+    documents, which does not depend on n; a model without it keeps its rows, and the reason is returned.
     """
     unit = rows.groupby([*UNIT, "policy"], dropna=False, sort=False).ngroup()
     plain, between = rows["metric"].eq(ALL_PAIRS), rows["metric"].eq(BETWEEN)
+    # Only a metric whose interval is about its own n is biased by n. Such layers cannot be compared if n differs.
     own = plain & rows["interval_about"].eq(THIS_N) & rows["n"].notna()
     ends = rows[own].groupby(unit[own])["n"].agg(["min", "max"])
     ends = ends[ends["max"] > SAME_N * ends["min"]]
@@ -65,7 +66,7 @@ def comparable_over_layers(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, 
 
 @dataclass(frozen=True)
 class Association:
-    """How two series over the layers of one model go together; NaN where that is undefined, and `note` says why."""
+    """How two series over the layers of one model go together; NaN if that is undefined, and `note` says why."""
 
     layers: int
     spearman: float
@@ -113,6 +114,7 @@ def association(first: ArrayLike, second: ArrayLike, stacks: ArrayLike | None = 
     if len(x) < 3:
         return Association(len(x), NAN, NAN, NAN, NAN, 0, NAN, NAN, "; ".join([*notes, "fewer than 3 layers"]))
     notes += ["the values are constant"] if is_constant(x) or is_constant(y) else []
+    # Differences are taken within a stack: from an encoder's last layer to a decoder's first no block leads.
     parts = [(np.diff(x[names == name]), np.diff(y[names == name])) for name in np.unique(names)]
     parts = [part for part in parts if len(part[0])]
     dx, dy = (np.concatenate([part[i] for part in parts]) if parts else np.empty(0) for i in (0, 1))
@@ -128,20 +130,21 @@ def is_constant(x: Array) -> bool:
 
 
 def as_published(x: Array, y: Array) -> tuple[float, float, float, float]:
-    """Spearman's ρ and Pearson's r with their p-values, as scipy gives them, which take the layers for independent."""
+    """Spearman's ρ and Pearson's r with scipy's p-values, which treat the layers as independent."""
     from scipy.stats import pearsonr, spearmanr
 
     if is_constant(x) or is_constant(y):
         return NAN, NAN, NAN, NAN
+    # Centred, because pearsonr warns of nearly constant input by comparing spread and mean; an offset of all layers is no reason to.
     monotone, linear = spearmanr(x, y), pearsonr(x - x.mean(), y - y.mean())
     return float(monotone.statistic), float(monotone.pvalue), float(linear.statistic), float(linear.pvalue)
 
 
 def permutation_test(x: Array, y: Array, sizes: tuple[int, ...], *, seed: int = 0) -> tuple[float, float]:
-    """Spearman's ρ and its two-sided p by permuting x within runs of these sizes: all permutations where there are few, else 9,999.
+    """Return Spearman's ρ and its two-sided p by permuting x within runs of these sizes: all permutations if they are few, else 9,999.
 
-    Within a run only, as the differences of an encoder and of its decoder need not be alike. Two-sided is by the distance from the
-    mean over permutations, which is 0 for a single run.
+    Permutations stay within a run, because the differences of an encoder and of its decoder need not be alike. The test is two-sided by
+    the distance from the mean over permutations, which is 0 for a single run.
     """
     from scipy.stats import rankdata
 
@@ -150,8 +153,11 @@ def permutation_test(x: Array, y: Array, sizes: tuple[int, ...], *, seed: int = 
     a, b = (ranks / math.sqrt(float(ranks @ ranks)) for ranks in (rankdata(v) - (len(v) + 1) / 2 for v in (x, y)))
     rho = float(a @ b)
     edges = np.cumsum([0, *sizes])
+    # Ranks are over all runs and permuted within each, so with several runs the mean over permutations is not 0.
     centre = sum(float(a[i:j].sum() * b[i:j].sum()) / (j - i) for i, j in pairwise(edges))
     orders, exact = list_orders(sizes, seed)
+    # The tolerance counts permutations that tie with the observed order in spite of rounding. A drawn set counts the observed order as
+    # one of its own, so that p is never 0; a complete set holds it already.
     reached = int((np.abs(a[orders] @ b - centre) >= abs(rho - centre) - 1e-12).sum())
     return min(max(rho, -1.0), 1.0), reached / len(orders) if exact else (reached + 1) / (len(orders) + 1)
 
@@ -212,10 +218,10 @@ def _heterogeneity(z: Array, variance: Array) -> tuple[float, float]:
 
 
 def associations(table: pd.DataFrame) -> pd.DataFrame:
-    """Every model of a table in one of the five groups, and each group: the columns are `COLUMNS`.
+    """Return one row per model of the five groups and one per group, with the columns `COLUMNS`.
 
-    The layers are the hidden states of all stacks in one row. Pooled are the models with twelve layers or more, each once: checkpoints and
-    seeds of one model are averaged, and untrained twins stay out.
+    The layers are the hidden states of all stacks in one series. A group pools its models of twelve layers or more, each once:
+    checkpoints and seeds of one model are averaged, and untrained twins are left out.
     """
     rows = add_groups(table)
     rows = rows[
@@ -255,6 +261,7 @@ def pool_models(by_model: list[tuple[str, Association]]) -> Pooled:
     for model, one in by_model:
         if one.layers >= FEWEST_LAYERS and one.differences > 3 and not math.isnan(one.difference) and not model.startswith(UNTRAINED):
             usable.setdefault(model, []).append(fisher(one.difference, one.differences))
+    # The variance is averaged, not divided by the number of checkpoints: checkpoints of one model are far from independent.
     means = [np.mean(pairs, axis=0) for pairs in usable.values()]
     return pool([z for z, _ in means], [variance for _, variance in means])
 

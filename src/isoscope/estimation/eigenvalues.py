@@ -20,17 +20,17 @@ ROWS = 1024
 class Spectrum:
     """Eigenvalues in falling order: min(n − 1, d) of a centred cloud, min(n, d) of one that is not; none is negative."""
 
-    matrix: Floats | None  # (d, d), where there are more than d points, until it is decomposed
-    points: Floats | None  # (n, d), centred if `centred`, where there are not
-    mean: Floats  # what was subtracted
-    rounding: Floats  # (d,) what of the variance along each dimension may be rounding
+    matrix: Floats | None  # (d, d), if there are more than d points, until it is decomposed
+    points: Floats | None  # (n, d), otherwise; centred if `centred`
+    mean: Floats  # the mean that was subtracted
+    rounding: Floats  # (d,) the part of the variance along each dimension that may be rounding
     n: int
     d: int
     centred: bool
 
     @classmethod
     def of(cls, moment: SecondMoment, *, centred: bool) -> Spectrum:
-        """The spectrum of what a second moment has seen."""
+        """Return the spectrum of the points that a second moment has seen."""
         mean = moment.mean if centred else np.zeros(moment.d)
         points = moment.points
         if points is not None:
@@ -46,6 +46,7 @@ class Spectrum:
     @cached_property
     def _system(self) -> tuple[Floats, Floats]:
         if self.points is not None:
+            # Singular values keep twice the digits that eigenvalues of products would, and n ≤ d rows need no (d, d) matrix.
             _, singular, rows = np.linalg.svd(self.points, full_matrices=False)
             return (singular**2 / max(self.n - self.centred, 1))[: self.size], rows[: self.size].T
         assert self.matrix is not None
@@ -77,6 +78,7 @@ class Spectrum:
         documents, owner = np.unique(unit, return_inverse=True)
         if len(documents) < 3:
             return None
+        # Ordered by document, so that `reduceat` sums each document's run; only these sums enter the draws, not the points.
         order = np.argsort(owner, kind="stable")
         along, vectors = np.empty((len(points), self.size)), np.ascontiguousarray(self.vectors)
         for at in range(0, len(points), ROWS):
@@ -89,8 +91,10 @@ class Spectrum:
             squares = np.add.reduceat(np.square(along, out=along), starts)
         counts = np.bincount(owner).astype(np.float64)
         weights = np.random.default_rng(seed).multinomial(len(documents), np.full(len(documents), 1 / len(documents)), size=DRAWS)
+        # The first row is the sample as it is, so that one product serves it and the draws. Draws of long documents hold more points.
         weights = np.concatenate([np.ones((1, len(documents))), weights])
         total = (weights @ counts)[:, None]
+        # Every draw is centred on its own mean, as the measured cloud is.
         values = weights @ squares / total - self.centred * (weights @ firsts / total) ** 2
         values = np.maximum(values, 0.0)
         return values[0], values[1:]
@@ -140,6 +144,7 @@ def isotropic_spectra(degrees: int, d: int, draws: int = 24, seed: int = 0) -> F
     few, many = sorted((degrees, d))
     spectra = np.zeros((draws, few))
     for draw in range(draws):
+        # B is lower bidiagonal with chi entries, and BBᵀ, whose two diagonals follow, has the eigenvalues of a Wishart matrix.
         diagonal = np.sqrt(rng.chisquare(many - np.arange(few)))
         below = np.sqrt(rng.chisquare(few - 1 - np.arange(few - 1)))
         squares = diagonal**2 + np.concatenate([[0.0], below**2])

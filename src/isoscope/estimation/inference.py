@@ -74,6 +74,7 @@ def welch(first: ArrayLike, second: ArrayLike) -> Estimate:
     value = float(a.mean() - b.mean()) if len(a) and len(b) else NAN
     if min(len(a), len(b)) < 2:
         return Estimate(value)
+    # Each group has its own variance, so the degrees of freedom are Satterthwaite's: nearer to those of the group that spreads more.
     variances = a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)
     total = sum(variances)
     if total == 0:
@@ -86,7 +87,7 @@ def welch(first: ArrayLike, second: ArrayLike) -> Estimate:
 def least_of(estimates: Sequence[Estimate], widen: float | None = None) -> Estimate:
     """The least of several estimates, with an interval for the least and its note: for what must be true of each of them.
 
-    `widen` is the factor by which the intervals must grow to hold all at once; Bonferroni's where it is not known.
+    `widen` is the factor by which the intervals must grow to hold all at once; Bonferroni's by default.
 
     >>> least_of([Estimate(1.0, 0.5, 1.5, "a"), Estimate(0.8, 0.7, 0.9, "b")], 1.2)
     Estimate(value=0.8, low=0.5, high=0.92, note='b')
@@ -202,9 +203,11 @@ def band_factor(moves: Floats, freedom: float) -> float:
     weights = rng.standard_normal((DRAWS, len(units)))
     # In parts, to save memory: all pairs of the blocks of a large model are a thousand columns.
     farthest = np.concatenate([np.abs(weights[at : at + ROWS] @ units).max(1) for at in range(0, DRAWS, ROWS)])
+    # The standard errors are estimated too. They come from the same documents in all layers, so one χ² per draw serves all of them.
     if np.isfinite(freedom):
         farthest /= np.sqrt(rng.chisquare(freedom, DRAWS) / freedom)
     factor = float(np.quantile(farthest, 1 - LEVEL)) / upper_quantile(LEVEL / 2, freedom)
+    # Random draws may overshoot what is possible: 1 for layers that move as one, Bonferroni's factor for any dependence.
     return min(max(factor, 1.0), widening(units.shape[1], freedom))
 
 

@@ -46,7 +46,7 @@ def log_ratios(distances: Floats, inner: int = 1, outer: int = 2) -> Floats:
 
 
 def _line(logs: Floats, dropped: int, keep: int) -> Fit:
-    """Return the slope through the origin of −ln(1 − F) on ln μ over `keep` values, from the smallest that is not `dropped`.
+    """Return the slope through the origin of −ln(1 − F) on ln μ over `keep` values, after the `dropped` smallest ones.
 
     The influence is that of a ratio of two L-statistics: with c = min(ln μ, the largest kept), ∫₀ᶜ −ln(1 − F(t)) dt − slope·c².
     """
@@ -117,6 +117,8 @@ def gride(distances: Floats, inner: int) -> Fit:
         low *= 0.9
     while score(high) > 0:
         high *= 1.1
+    # The score falls in d, so the two loops above bracket its only root. expm1 keeps the digits of points with μ near 1, and sinh those of
+    # the curvature: μ^−d/(1 − μ^−d)² = 1/(4·sinh²(d·ln μ/2)), which vanishes, as it should, where sinh overflows.
     value = float(brentq(score, low, high, xtol=1e-13 * high, rtol=1e-13))
     score_by_point = 1 / value + (inner - 1) * logs / -np.expm1(-value * logs) - (2 * inner - 1) * logs
     with np.errstate(over="ignore"):
@@ -176,6 +178,8 @@ def rows(found: Neighbours, estimator: Estimator, unit: np.ndarray, length: floa
         return Rows(distances, seen, unit[found.kept])
     owner = found.owner
     copies = np.bincount(owner, minlength=n)
+    # The search knows distinct points only. If the nearest one has copies, two points lie at r₁; a point that has a copy itself lies at
+    # distance 0 from it, and its nearest distinct point is then the second neighbour; with two copies both distances are 0.
     near, far = distances[:, 0], np.where(copies[found.indices[:, 0]] > 1, distances[:, 0], distances[:, 1])
     near, far = np.where(copies > 1, 0.0, near), np.where(copies > 2, 0.0, np.where(copies > 1, near, far))
     return Rows(np.stack([near, far], axis=1)[owner] / length, seen[owner], unit)
@@ -194,6 +198,8 @@ def shared_error(influence: Floats, seen: Rows) -> tuple[float, float]:
         return math.nan, math.nan
     by_point = float((np.bincount(seen.points.ravel(), np.repeat(influence, width)) ** 2).sum()) / width
     by_item = float((np.bincount(unit, influence) ** 2).sum())
+    # Each row's own square is in both sums and is subtracted once. Chance can make the rest of one sum negative; the variance is then
+    # at least the other sum.
     variance = max(by_point + by_item - float(influence @ influence), by_point, by_item) / n**2
     return (variance * len(items) / (len(items) - 1)) ** 0.5, effective - 1
 
@@ -202,6 +208,7 @@ def interval(value: float, error: float, freedom: float) -> tuple[float, float]:
     """Return a 95 % interval that is symmetric on a logarithmic scale."""
     if not (math.isfinite(error) and value > 0):
         return math.nan, math.nan
+    # Errors of a dimension multiply: half and double are equally far off. Beyond exp(700) a float overflows.
     factor = math.exp(min(margin(error, freedom) / value, 700.0))
     return value / factor, value * factor
 
@@ -214,6 +221,7 @@ def _null(estimator: Estimator, n: int, d: int) -> tuple[float, float]:
         fit = estimator.fit(seen.distances)
         values.append(fit.value)
         errors.append(shared_error(fit.influence, seen)[0])
+    # At most eight draws say little about their own spread, so the standard error within a draw is a floor.
     spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
     return float(np.mean(values)), max(spread, float(np.mean(errors)))
 
@@ -237,6 +245,7 @@ def dimension(cloud: Cloud, estimator: Estimator) -> Number:
     n, fit = len(found.kept), estimator.fit(seen.distances)
     if n < FEWEST or not math.isfinite(fit.value):
         return Number(math.nan, n=n, d=cloud.d, note=refusal(n))
+    # Two neighbours are shared by few points, whose dependence can be summed. Larger neighbourhoods all overlap, so groups are left out.
     if estimator.k > 2:
         error, freedom = jackknife_error(cloud.neighbours(), estimator.k, estimator.value, sample.unit)
     else:

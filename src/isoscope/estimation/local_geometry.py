@@ -50,6 +50,7 @@ class DistinctPoints:
     @classmethod
     def of(cls, sample: Sample) -> DistinctPoints:
         """Return those of a sample; one with NaN or infinity is refused."""
+        # Centred in float64 and only then rounded: in float32 a common offset would take the digits that tell neighbours apart.
         firsts = distinct(sample.points)
         points, owner = sample.points[firsts], np.unique(sample.unit[firsts], return_inverse=True)[1]
         return cls((points - points.mean(0, dtype=np.float64)).astype(np.float32), owner, len(sample) - len(firsts))
@@ -116,6 +117,7 @@ def _top(matrix: Floats) -> tuple[Floats, Floats]:
     else:
         from scipy.sparse.linalg import eigsh
 
+        # A fixed start vector: eigsh would otherwise draw one, and the last digits would change from run to run.
         values, vectors = eigsh(matrix, k=1, which="LA", v0=np.random.default_rng(0).standard_normal(len(matrix)))
     return np.asarray(values[..., -1]), vectors[..., -1]
 
@@ -125,11 +127,13 @@ def nearest(points: np.ndarray, rows: np.ndarray, k: int, owner: np.ndarray) -> 
 
     It compares all distances from these points, in float64. The points must be centred.
     """
+    # ‖a‖² is left out of ‖a − b‖²: it is the same for all candidates of a row and cannot change their order.
     n, asked = len(points), points[rows].astype(np.float64)
     squares = np.empty((len(rows), n))
     for start in range(0, n, ROWS):
         block = points[start : start + ROWS].astype(np.float64)
         squares[:, start : start + ROWS] = (block**2).sum(1) - 2 * asked @ block.T
+    # Tokens of one document resemble each other: its own points would show how documents cluster, not how the cloud is shaped.
     squares[owner[rows][:, None] == owner] = np.inf
     neighbours = np.sort(np.argpartition(squares, k - 1, axis=1)[:, :k], axis=1) if k < n else np.empty((0, k), np.int64)
     fewest = int(np.isfinite(squares).sum(1).min())
@@ -185,6 +189,7 @@ class Comparison:
         i = MEASURES.index(measure)
         if np.isnan(value[i]):
             return Number(np.nan, n=self.n, d=self.d, note="one dimension is always evenly spread")
+        # `chance` is that of the control's mean, and only an excess has it. One more draw of a control would spread by 1 + 1/CONTROLS.
         variance = self.error[i] ** 2 + chance[i]
         half = margin(variance**0.5, self.effective - 1) if self.effective > 1 else np.nan
         spread = self.gaussian[:, i].std(ddof=1) * (1 + (chance[i] > 0) / len(self.gaussian)) ** 0.5

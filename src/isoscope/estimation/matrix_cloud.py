@@ -63,10 +63,14 @@ def accumulate(
     run = RUN if n >= GROUPS * RUN else 1
     bad, first_bad, at = 0, -1, start
     for raw in blocks:
+        # `points` go to the sample as they are stored: in float64 it would be twice as large. `block` is what the sums read. Second moments
+        # agree with brute force in float64 to 1e-6 (docs/performance.md), which float32 products would not. On an accelerator, which may
+        # have no fast float64, they stay in float32, and eigenvalues within its rounding count as zero.
         block = points = as_block(raw)
         if (second or cosine) and (isinstance(block, np.ndarray) or block.device.type == "cpu"):
             block = to_host(block)
         nonfinite = _add_block(statistics, block, points, at, run, seed, directions_only=parts <= {"directions", "groups"})
+        # Bad rows do not stop the reading: the error then names how many there are, not only the first.
         if nonfinite and not bad:
             first_bad = at + int(np.flatnonzero(~np.isfinite(to_host(points)).all(1))[0])
         bad += nonfinite
@@ -91,7 +95,7 @@ def _add_block(statistics: SiteStatistics, block: Any, points: Any, at: int, run
     if sums.nonfinite == 0:  # one such row ends the measurement; the rest is read only to count them all
         statistics.moments[0].add(sums, block)
     if statistics.sample is not None and sums.nonfinite == 0:
-        unit = mix(row.astype(np.uint64))
+        unit = mix(row.astype(np.uint64))  # by row number, so that blocks and shards of any size draw the same points
         hashes = point_hashes(seed, unit, np.zeros(rows, dtype=np.int64))
         statistics.sample.update(points, hashes, unit, row, np.zeros(rows, dtype=np.int16))
     return sums.nonfinite
@@ -156,6 +160,8 @@ def read_cloud(
     blocks = _hash_rows(read(), n, hashes) if "neighbours" in parts else read()
     with np.errstate(over="ignore", invalid="ignore"):
         statistics = accumulate(blocks, n, d, parts, **options)
+    # Whether squares overflowed shows only in the sums, so the first reading is the test; almost no matrix needs the second. The unit is
+    # a power of two, so that scaling loses no digit and all ratios stay as they are.
     exponent = _exponent(statistics)
     if abs(exponent) > FAR_EXPONENT:
         statistics = accumulate((np.ldexp(to_host(as_block(block)), -exponent) for block in read()), n, d, parts, **options)

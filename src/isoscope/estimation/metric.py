@@ -1,4 +1,4 @@
-"""Metrics and series: functions of a cloud that are declared under their own name, with the parts of the cloud that they read."""
+"""Metrics and series: functions of a cloud, declared under their own name with the parts of the cloud that they read."""
 
 from __future__ import annotations
 
@@ -165,6 +165,7 @@ class Metric(Declaration):
         cloud = self.as_cloud(points, allow_wide=allow_wide, sample=sample, seed=seed)
         if cloud.n < self.at_least:
             return Number(np.nan, n=cloud.n, d=cloud.d, note=f"needs at least {self.at_least} points")
+        # On small matrices threads mostly wait for each other, and for much longer if another process holds a core.
         with one_thread() if cloud.d <= ONE_THREAD_DIMENSIONS else contextlib.nullcontext():
             number = self._function(cloud)
         if isinstance(number, Number):  # a plugin may return a plain float, which `check_metric` reports

@@ -1,8 +1,8 @@
 """Exact nearest neighbours: products in float32 find candidates, direct differences in float64 decide.
 
-Points are centred and products are taken block by block, each pair once. A bound of what rounding can have done to a product tells for each
-point whether one that is no candidate could be nearer than those found; where it could, all that the products do not rule out are
-compared directly. So the answer is that of a search in float64 over the points as they are stored.
+Points are centred and products are taken block by block, each pair once. A bound on the rounding of a product shows, for each point,
+whether a point that is not a candidate could be nearer than those found. If so, every point that the products do not rule out is compared
+directly. So the answer is that of a search in float64 over the points as they are stored.
 """
 
 from __future__ import annotations
@@ -148,11 +148,11 @@ def _distinct(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
 
 
 def rounding(d: int) -> float:
-    """Return c, so that ‖a − b‖² ≥ (1 − c)(‖a‖² + ‖b‖²) − 2·p for the product p, in float32, of a and b as they were rounded to it.
+    """Return c with ‖a − b‖² ≥ (1 − c)(‖a‖² + ‖b‖²) − 2·p, where p is the float32 product of a and b, both rounded to float32.
 
-    A sum of d products in any order is wrong by at most γ‖a‖‖b‖ ≤ γ(‖a‖² + ‖b‖²)/2, γ = d·u/(1 − d·u) (Higham 2002, §3.1); rounding
-    the coordinates adds at most 2u(‖a‖² + ‖b‖²) to the product and to the lengths each. The bound is a sum of one part for a
-    and one for b, so that a point that lies far out puts no other in doubt.
+    A sum of d products in any order is wrong by at most γ‖a‖‖b‖ ≤ γ(‖a‖² + ‖b‖²)/2, γ = d·u/(1 − d·u) (Higham 2002, §3.1). Rounding
+    the coordinates adds at most 2u(‖a‖² + ‖b‖²), both to the product and to the lengths. The bound is a sum of one part for a and one
+    for b, so a point that lies far out puts no other point in doubt.
     """
     return d * UNIT / (1 - d * UNIT) + 4.1 * UNIT
 
@@ -182,6 +182,8 @@ class _Search:
         self._share(n, lambda at: passes().centre(points, kept, middle, self.scale, at.start, at.stop, self.x, self.half))
         self.loss = rounding(d)
         self.ceiling = self.half * (1 - self.loss) - d * 2.0**-125  # the last is what can vanish from a sum of products
+        # A candidate's score is p − (1 − c)‖b‖²/2, so the best score has the smallest bound on the distance. Rounded down to float32,
+        # ‖b‖² errs only towards keeping a candidate.
         self.lowered = np.nextafter((self.half * (1 - self.loss)).astype(np.float32), np.float32(-np.inf))
         m = k + spare(k, d)
         self.scores, self.indices = np.full((n, m), -np.inf, np.float32), np.full((n, m), -1, np.int32)
@@ -233,6 +235,8 @@ class _Search:
                 rows, columns = tile
                 products = _products(self.x[rows], self.x[columns], buffer)
                 with ExitStack() as held:
+                    # A tile changes the candidates of its rows and of its columns. Locks are taken in one order, so no two threads can
+                    # wait for each other.
                     for block in sorted({at // ROWS for part in tile for at in range(part.start, part.stop, LEAF)}):
                         held.enter_context(locks[block])
                     passes().offer(products, rows.start, columns.start, self.lowered, self.limit, self.scores, self.indices)
@@ -246,6 +250,7 @@ class _Search:
             progress(rows - told)
             told = rows
 
+        # The largest tiles come first, so that at the end no thread starts a long one while the others are done.
         self._each(sorted(_tiles(0, n), key=lambda tile: -len(range(n)[tile[0]]) * len(range(n)[tile[1]])), worker, tell)
         self._share(n, self._refine)
         progress(n - told)
@@ -261,6 +266,7 @@ class _Search:
 
     def settle(self) -> int:
         """Search again for points that could have a nearer neighbour among those that are no candidates; return how many."""
+        # In the units of scores: half squared distances of scaled points. The factor covers the rounding of the float64 sums.
         worst = self.squares[:, -1] * self.scale**2 * (1 + 1e-9) / 2
         limit = np.maximum(self.limit.astype(np.float64), -(SPAN**4))  # if every point is a candidate, none is outside
         outside = self.ceiling - limit - UNIT * np.abs(limit)
@@ -301,6 +307,7 @@ def _tiles(start: int, stop: int) -> list[Tile]:
     """Return blocks of rows and columns that hold every pair of these points once; those on the diagonal hold it twice."""
     if stop - start <= LEAF:
         return [(slice(start, stop), slice(start, stop))]
+    # A power of two times LEAF, so that all tiles begin at multiples of LEAF and the locks of blocks fit them.
     half = LEAF
     while 2 * half < stop - start:
         half *= 2

@@ -15,6 +15,8 @@ WIDTH = 32
 _NONE = np.int32(0)
 _UNIT = 2.0**-24
 
+# Scores of −inf and ties between candidates must be compared as they are, so these passes allow no fast mathematics. Sums may be reordered:
+# the margins around them hold for any order.
 _exact = njit(nogil=True, error_model="numpy", cache=True)
 _summing = njit(fastmath={"reassoc", "contract", "nsz"}, nogil=True, error_model="numpy", cache=True)
 
@@ -71,6 +73,7 @@ def _next_above(row: Any, theirs: Any, limits: Any, own: Any, mine: Any, begin: 
         products, lowered, limit = row[at : at + WIDTH], theirs[at : at + WIDTH], limits[at : at + WIDTH]
         some = _NONE
         for c in range(products.shape[0]):
+            # 32 bits wide like the products, so that one vector instruction compares as many flags as products.
             some |= np.int32(products[c] - lowered[c] > mine) | np.int32(products[c] - own > limit[c])
         if some != _NONE:
             return at
@@ -87,6 +90,7 @@ def offer(products: Any, first: int, second: int, lowered: Any, limit: Any, scor
     theirs, limits = lowered[second : second + columns], limit[second : second + columns]
     for r in range(products.shape[0]):
         i = first + r
+        # Only columns beyond i change in this row, so the row's own limit can stay in a local variable until its end.
         row, own, mine = products[r], lowered[i], limit[i]
         begin = _next_above(row, theirs, limits, own, mine, max(0, i + 1 - second))
         while begin < columns:
@@ -141,7 +145,7 @@ def refine(
     Candidates are taken by their scores until the next is by its score, rounded as it may be, too far: at least (ceiling − score)·unscaled.
     """
     for i in range(start, stop):
-        _best_first(scores, indices, i)
+        _best_first(scores, indices, i)  # then the first candidate that is too far ends the row: the others have worse scores
         row, nearest, found = points[kept[i]], squares[i], chosen[i]
         for c in range(indices.shape[1]):
             j = indices[i, c]

@@ -41,7 +41,7 @@ def offer(
     The block starts at row `first` and column `second`; of a pair that is in it twice, or of a point with itself, nothing is taken.
     """
     rows, columns = (np.arange(at, at + size) for at, size in zip((first, second), products.shape, strict=True))
-    taken = rows[:, None] < columns
+    taken = rows[:, None] < columns  # a tile on the diagonal holds each pair twice
     for block, mask, own, others in ((products, taken, rows, columns), (products.T, taken.T, columns, rows)):
         offered = np.where(mask, block - lowered[others], np.float32(-np.inf))
         some = np.flatnonzero((offered > limit[own, None]).any(1))
@@ -80,6 +80,7 @@ def refine(
     chosen: np.ndarray,
 ) -> None:
     """The nearest among the candidates of rows start to stop, by direct differences."""
+    # All candidates are compared: the early end of the compiled pass would take a loop over candidates in Python.
     for i in range(start, stop):
         found = indices[i][indices[i] >= 0]
         _insert(squares[i], chosen[i], _squared_distances(points, kept[i], kept[found]), found)

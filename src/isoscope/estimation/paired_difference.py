@@ -110,6 +110,7 @@ def same_documents(a: Cloud, b: Cloud) -> bool:
 
 def _paired_difference(metric: Metric, value: float, a: Cloud, b: Cloud, scale: tuple[float, float]) -> Difference | None:
     """Return the difference by resampling the documents of both together; None if this metric's interval is not made so."""
+    # The metric is called for its side effect: it shows from which sums or which function of the spectrum its interval comes.
     traced = [Traced(cloud.moments, cloud.groups, cloud.sample) for cloud in (a, b)]
     values = [float(metric(cloud)) for cloud in traced]
     if all(cloud.of_spectrum is not None for cloud in traced):
@@ -131,6 +132,8 @@ def _jackknife(value: float, clouds: list[Traced], scale: tuple[float, float]) -
         return None
     sizes = [cloud.groups.counts[0, 0] for cloud in clouds if cloud.groups is not None]
     either = (sizes[0] > 0) | (sizes[1] > 0)
+    # A group that is empty in one cloud does not move that cloud's number. Where both move alike, the moves cancel: that is the gain of
+    # pairing.
     moved = np.zeros(len(either))
     for cloud, size, sign, factor in zip(clouds, sizes, (-1, 1), scale, strict=True):
         assert cloud.left_out is not None
@@ -161,6 +164,8 @@ def _bootstrap(value: float, clouds: list[Traced], scale: tuple[float, float]) -
             return None
         moved.append(factor * drawn)
     steps = moved[1] - moved[0]
+    # The draws have the same seed and the same documents, so draw i of both clouds holds the same ones. With few documents all shifts may
+    # lie on one side of 0; an interval still holds its value.
     low, high = value + np.nanquantile(steps, [0.025, 0.975])
     return Difference(value, float(min(low, value)), float(max(high, value)), _normal_p(value, float(np.nanstd(steps, ddof=1))), PAIRED)
 

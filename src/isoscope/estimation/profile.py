@@ -156,6 +156,7 @@ class Profile(Declaration):
         if shifts is None:
             return Number(value, n=n, d=d, note=note)
         freedom, documents = min(block.effective_documents for block in blocks.values()) - 1, len(blocks[1].documents)
+        # Drawing k documents from k with replacement gives (k − 1)/k of the variance. Contrasts are linear, so they apply to moves as well.
         moves = self.contrasts(independent_moves(shifts) * (documents / (documents - 1)) ** 0.5)
         low, high = contrast_interval(contrasts, moves, freedom, extreme=self.extreme)
         low, high = max(min(low, value), self.range[0]), min(max(high, value), self.range[1])
@@ -168,6 +169,8 @@ profile = decorator_for(Profile)
 
 def independent_moves(shifts: Floats) -> Floats:
     """(k, layers) independent moves of all layers, k at most the number of layers, with the covariance of the shifts (draws, layers)."""
+    # RᵀR of a QR decomposition is the covariance of the draws, in at most as many rows as there are layers: `band_factor` weights each row
+    # at random, and 200 draws of its own would cost it many times as much.
     known = shifts[np.isfinite(shifts).all(1)]
     return np.asarray(np.linalg.qr(known - known.mean(0), mode="r") / max(len(known) - 1, 1) ** 0.5)
 

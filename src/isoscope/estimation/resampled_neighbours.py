@@ -46,6 +46,7 @@ def among(found: Neighbours, chosen: np.ndarray, k: int) -> Among:
     number = np.full(len(found.kept), -1)
     number[chosen] = np.arange(len(chosen))
     indices = number[found.indices[chosen]]
+    # Chosen neighbours come first, and a stable sort leaves them in the order of their distances.
     order = np.argsort(indices < 0, axis=1, kind="stable")[:, :k]
     indices = np.take_along_axis(indices, order, 1)
     known = (indices >= 0).all(1) & (indices.shape[1] == k)
@@ -68,6 +69,7 @@ def jackknife_error(found: Neighbours, k: int, fit: Callable[[Among], float], un
     found = replace(found, distances=found.distances[:, :width], indices=found.indices[:, :width])
     own = unit[found.kept]
     items = np.unique(own)
+    # Ranks of hashes instead of hashes: the groups then hold equally many items to within one, and no order of reading changes them.
     group = (np.argsort(np.argsort(mix(items)))[np.searchsorted(items, own)]) % GROUPS
     sizes = np.bincount(group)
     effective = float(len(own) ** 2 / (sizes.astype(float) ** 2).sum())

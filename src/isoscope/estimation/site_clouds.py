@@ -118,6 +118,7 @@ class AttentionCloud:
         value = float(estimate(*means))
         if sides[0] is None or sides[1] is None:
             return value, np.nan, np.nan
+        # Queries and keys come from the same items, so each group is left out of both at once: their common movement cancels in a cosine.
         columns = np.concatenate([np.column_stack([side.counts[0, 0], side.sums[0, 0]]) for side in sides if side is not None], axis=1)
 
         def of(total: Floats) -> Floats:
@@ -134,6 +135,7 @@ def _by_name(names: tuple[str, ...], total: Floats) -> dict[str, Floats]:
 
 def _jackknife(sums: Floats, sizes: Floats, estimate: Callable[[Floats], Floats], bounds: Bounds) -> tuple[float, float, float]:
     """Return a function of sums over groups (groups, sums), and its interval within bounds."""
+    # `Groups` knows the jackknife, and its Σx serves for any sum: the other parts stay empty, and `estimate` reads only the total.
     groups = Groups(sums.shape[1])
     groups.counts, groups.sums = np.zeros((4, 1, len(sums))), np.zeros((2, 1, *sums.shape))
     groups.products = np.zeros((PRODUCTS, len(sums), 1, 1))

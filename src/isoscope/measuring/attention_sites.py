@@ -116,6 +116,7 @@ class AttentionSites:
             queries, keys = self._layouts(call)
             self.sums.setdefault(call.site, QueryKeySums()).add(call, queries.codes >= 0, keys.codes >= 0)
 
+        # The taps stay the same and only their receiver changes: calibration must see the queries exactly as the measurement does.
         self.layout, before = layout, self.mode.receive
         self.mode.receive = receive
         try:

@@ -30,7 +30,7 @@ Identity = dict[str, Any]
 
 @dataclass
 class Reduced:
-    """A source reduced to statistics, and what the table says about the model and the settings."""
+    """A source reduced to statistics, with the table's columns about the model and the settings."""
 
     statistics: Statistics
     columns: dict[str, Any]
@@ -45,6 +45,7 @@ def measure_model(
 
     A `part` is a shard that nobody reads before it is merged: it gets no tables, it may be empty, and its model stays for the next one.
     """
+    # The key is a hash of everything that determines the numbers, so a cell with this key is this measurement, whoever made it.
     key = key_of(identity)
     if run.cell(key, options.store) is not None:
         progress.note(f"{reference.name}: already measured ({key}).")
@@ -87,7 +88,7 @@ def _reduce_source(
 def reduce_batches(
     single_pass: Pass, progress: Progress, save: Callable[[], None] = lambda: None, save_every: float = float("inf")
 ) -> None:
-    """Run every batch and reduce its states; between two windows, save what there is if it is time to."""
+    """Run every batch and reduce its states; between two windows, save the statistics if it is time to."""
     feeder = single_pass.feeder
     started = last_save = time.monotonic()
     shown, counted_before = feeder.progress()
@@ -100,6 +101,7 @@ def reduce_batches(
             rate = (counted - counted_before) / max(time.monotonic() - started, 1e-9)
             bar.advance(done - shown, rate=f"{rate:,.0f} {feeder.counted_unit}/s")
             shown = done
+            # Only here: within a window the sequences of an item lie in several batches, and a resumed cell starts at a whole item.
             if time.monotonic() - last_save >= save_every:
                 save()
                 last_save = time.monotonic()

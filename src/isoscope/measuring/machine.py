@@ -29,7 +29,7 @@ def cores() -> int:
 
 
 def oom_kills() -> int:
-    """How many processes the system has killed for lack of memory since it started; 0 if it does not count them."""
+    """How many processes the system has killed for lack of memory since it started; 0 if it keeps no count."""
     return _read_entry(Path("/proc/vmstat"), "oom_kill ") or 0
 
 
@@ -44,7 +44,8 @@ def peak_memory() -> int:
 
 
 def forget_peak() -> None:
-    """Start the system's record of the peak anew, where that is possible (on Linux)."""
+    """Reset the system's record of the peak, if it can be reset (on Linux)."""
+    # A process measures one cell after the other, and each cell must report its own peak.
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 
@@ -69,7 +70,7 @@ def _read_entry(file: Path, entry: str) -> int | None:
 
 def check_disk(folder: Path, needed: int) -> None:
     """Refuse a cell that does not fit on the disk now, instead of failing hours later."""
-    existing = folder.resolve()
+    existing = folder.resolve()  # the run's folder may not be there yet, and then its nearest parent says which disk it will be on
     while not existing.exists():
         existing = existing.parent
     free = shutil.disk_usage(existing).free

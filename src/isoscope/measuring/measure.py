@@ -158,6 +158,7 @@ class PlannedModel:
         """Merge the shards into the cell, and delete them once it is written."""
         run, parts = Run(self.task.run), Run(self.shards[0].run)
         cells = [cell for shard in self.shards if (cell := parts.cell(shard.key, "all")) is not None]
+        # Shards are deleted only after the merged cell is on disk. A command that was stopped in between finds the cell and deletes them.
         if not self.task.is_done:
             merge_shards(run, cells, keep=self.task.options.store)
         for cell in cells:
@@ -220,6 +221,7 @@ class Measurement:
         engine, options = self.engine, self.options
         if engine.split_into is not None and options.shard != (0, 1):
             raise IsoscopeError("--shard measures one part and --split-into all of them; name one of the two.")
+        # By key: two names of one model, such as a folder and its hub id, are one cell and measured once.
         tasks = {task.key: task for task in (Task.create(self.run, reference, self.sources, options) for reference in references)}
         done = {key for key, task in tasks.items() if task.is_done}
         wanted = engine.split_into or 1
@@ -229,7 +231,7 @@ class Measurement:
         models = []
         for key, task in tasks.items():
             items = _count_items(task, options)
-            k = min(wanted, items or wanted)
+            k = min(wanted, items or wanted)  # a shard without items could not be measured
             models.append(PlannedModel(task, [task.create_shard(shard_run, i, k) for i in range(k)] if k > 1 else [], items, key in done))
         return models
 

@@ -55,7 +55,7 @@ def _load_or_reuse(reference: ModelReference, options: Options, *, hold: bool) -
     key = (reference.weights, *settings.values())
     if hold and key in _held:
         return _held[key]
-    _held.clear()
+    _held.clear()  # before the next model is loaded: two of them might not fit
     model = load_model(reference, **settings)
     if hold:
         _held[key] = model
@@ -153,6 +153,7 @@ class ModelFeeder(Feeder):
 
     def calibration_batches(self, first: Batch) -> Iterator[Batch]:
         """The first sequences of the whole source, whatever the shard, so that all shards remove the same part of the queries."""
+        # A stream of its own, so that the cursor of the measurement does not move and a resumed cell calibrates on the same sequences.
         beginning = Stream(self.source, self.reader.chunks, None, max_items=self.options.max_items)
         sequences = (sequence for window in beginning.windows(1, by_sequence=True) for sequence in window)
         for group in make_batches(list(islice(sequences, CALIBRATION_SEQUENCES)), self.batch_tokens, pads=self.reader.pads):
@@ -181,6 +182,7 @@ class ModelFeeder(Feeder):
         tables: dict[Site, Tensor] = {}
         if inner is not None:
             tables[Site(self._owner(inner), "input_embedding")] = weight_of(inner)
+        # By memory address: tied tables are two modules with one weight, and would be measured twice.
         if outer is not None and (inner is None or weight_of(outer).data_ptr() != weight_of(inner).data_ptr()):
             tables[Site(list(self.stacks)[-1], "output_embedding")] = weight_of(outer)
         return tables

@@ -97,6 +97,7 @@ class ModuleFeeder(Feeder):
         mask = find_mask(self._arguments(value))
 
         def rows(b: int) -> Rows:
+            # Numbered over all batches, so that the size of batches changes neither groups nor sample.
             units = [item_hash(f"row {self.counted + i}") for i in range(b)]
             return Rows.of(units, units, np.ones(b, dtype=bool))
 
@@ -281,6 +282,7 @@ def copy_batch(value: Any, device: torch.device | None = None) -> Any:
 def add_to_digest(digest: Any, value: Any) -> None:
     """Add a value to a digest: tensors by content, containers by what they hold, anything else by its pickle."""
     if isinstance(value, Tensor):
+        # Type and shape first: the same bytes in another shape are another batch. As bytes, because numpy has no bfloat16.
         digest.update(str((value.dtype, tuple(value.shape))).encode())
         digest.update(memoryview(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()))
     elif isinstance(value, Mapping | tuple | list):

@@ -57,6 +57,7 @@ class RayWorkers:
 
     def __init__(self, address: str | None, most: int | None, options: Options) -> None:
         self.address, self.most, self.options = address, most, options
+        # Finished cells wait in Ray's object store, which may spill to disk, and not in the driver's memory.
         self._writing = threading.Semaphore(MAX_WRITING)
         self._running: dict[int, Any] = {}
         self._started_here = self._closed = False

@@ -166,6 +166,7 @@ class Pass:
 
     def reduce(self, batch: Batch) -> None:
         """Run one batch and reduce each of its states to the statistics of its site."""
+        # A module's sites are known only after a forward pass, so the first batch runs twice: on a copy to learn, then to be measured.
         if not self.is_ready:
             self.learn(batch.rehearse)
         if not self._calibrated:
@@ -265,6 +266,7 @@ class Pass:
     def _reduce_table(self, site: Site, table: Tensor) -> SiteStatistics:
         n, d = table.shape
         reads = ["directions", "sums", "groups", "sample", *(["second"] if self.options.wants_second(site, 0, d) else [])]
+        # In blocks: a table may be half of the model, and a float32 copy of it would not fit next to the model.
         rows = (table[i : i + TABLE_ROWS].detach().float().cpu().numpy() for i in range(0, n, TABLE_ROWS))
         name = f"{site.kind} of {self.feeder.name}"
         return accumulate(rows, n, d, reads, allow_wide=True, sample=self.options.sample, seed=self.options.seed, name=name)

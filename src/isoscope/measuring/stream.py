@@ -1,6 +1,6 @@
 """From items to batches: sequences in windows of whole items, sorted by length so that padding costs little.
 
-Of a long text only the beginning is tokenised, if that gives the same tokens as the whole.
+Only the beginning of a long text is tokenised, if that gives the same tokens as the whole.
 """
 
 from __future__ import annotations
@@ -80,6 +80,7 @@ class Stream:
         for item in islice(self.source.items(), self.cursor.items, self.max_items):
             if self.max_tokens is not None and self.cursor.tokens >= self.max_tokens:
                 return
+            # Items are dealt out in turn, not in runs: sources are often sorted, and shards should take about equally long.
             in_shard = self.cursor.items % k == i
             pieces: list[Chunk] = []
             # Items of other shards are tokenised only to count their tokens towards `max_tokens`.
@@ -119,6 +120,7 @@ def make_batches(window: list[Sequence], tokens: int, *, pads: bool) -> Iterator
 
     If a model cannot be padded, only inputs of one shape share a batch.
     """
+    # Item and start break ties, so that batches do not depend on the order in which equally long sequences were read.
     ordered = sorted(window, key=lambda sequence: (-sequence.piece.size, sequence.piece.data.shape, sequence.item, sequence.piece.start))
     for _, group in groupby(ordered, key=lambda sequence: () if pads else sequence.piece.data.shape):
         left = list(group)

@@ -172,6 +172,7 @@ def _is_ledger(value: Any) -> bool:
 
 def stamp_of(spec: str) -> str:
     """A hash of the names, sizes and times of a local checkpoint's files. While it is the same they are not read again."""
+    # A checkpoint takes seconds to hash and milliseconds to stamp. An edit that keeps name, size and time to the nanosecond goes unseen.
     root = os.path.expanduser(spec)
     try:
         files = sorted(_list_files(root))

@@ -121,7 +121,7 @@ class Task:
 
     def create_shard(self, run: Run, i: int, k: int) -> Task:
         """The task that measures shard `i` of `k` of the same cell into another run."""
-        options = replace(self.options, shard=(i, k), store="all")  # tables are computed after the merge, and they need the samples
+        options = replace(self.options, shard=(i, k), store="all")  # tables are computed after the merge, and need the samples
         identity = cell_identity(self.reference, self.source, options)
         return replace(self, run=run.path, options=options, identity=identity, part=True)
 

@@ -41,6 +41,7 @@ def attention_entropy_normalised(cloud: AttentionCloud) -> Number:
     if not rows:
         return Number(np.nan, n=cloud.n, d=cloud.d, note="no row sees more than one position")
     value, low, high = cloud.rows_estimate(lambda t: t["normalised"] / t["many"], (0.0, 1.0))
+    # The entropy of an even row may exceed ln(open) by rounding.
     return Number(min(value, 1.0), n=rows, d=cloud.d, low=low, high=high, null=1.0)
 
 

@@ -120,6 +120,7 @@ def centred_cosine(cloud: Cloud) -> Number:
     Biś et al. (2021) remove the mean and find near-isotropy.
     """
     sample, d = cloud.require_sample(), cloud.d
+    # The sample's own mean, not that of all points: their difference would be left in every point and look like a small drift.
     u = sample.points.astype(np.float64)
     longest = float(np.sqrt(np.einsum("ij,ij->i", u, u).max()))
     u -= u.mean(0)  # in place, here and below: a copy of a large sample is expensive
@@ -133,6 +134,7 @@ def centred_cosine(cloud: Cloud) -> Number:
     total = u.sum(0)
     _, owner = np.unique(sample.unit[alive], return_inverse=True)
     ones = np.ones(m)
+    # The jackknife needs groups of centred directions, which no pass has made. Each point enters as a segment in its document's group.
     groups = Groups(d)
     groups.update(owner % GROUPS, [Sums(ones, 0 * ones, u, u, np.zeros(d), ones, ones, 0)])
     low, high = Cloud(cloud.moments, groups).jackknife_interval(_mean_cosine_of, bounds=(-1.0, 1.0))

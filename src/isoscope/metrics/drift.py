@@ -63,6 +63,7 @@ def drift_norm(cloud: Cloud) -> Number:
     pairs = float(t.n**2 - t.raw_pairs)
     if not pairs > 0:
         return Number(np.nan, n=n, d=d, note="all points come from one item")
+    # The interval is of the square, whose estimate varies evenly around it and may lie below 0, where a root is not defined.
     low, high = cloud.jackknife_interval(lambda t: t.squared_mean, bounds=(0.0, np.inf), transform=_root)
     chance = (float(t.norm2) / n * (2 / (d * pairs)) ** 0.5) ** 0.5
     mean, sd = clipped_square(d, 0.5)

@@ -129,6 +129,7 @@ def _hubness_of(part: Among) -> float:
 @lru_cache(maxsize=64)
 def _chance(n: int, d: int) -> tuple[float, float]:
     """The mean hubness of isotropic clouds, and the sd of one: over the draws or, if there is only one, by the jackknife."""
+    # These clouds are cached, and intrinsic dimensions take their nulls from the same ones.
     draws = [cloud.found for cloud in isotropic_clouds(n, d)]
     values = [_skewness(_occurrences(nearest.indices, n)) for nearest in draws]
     if len(draws) > 1:

@@ -100,6 +100,7 @@ def sample_products(cloud: Cloud) -> Products:
     spectrum, sample = cloud.spectrum(), cloud.require_sample()
     documents, owner = np.unique(sample.unit, return_inverse=True)
     order = np.argsort(owner, kind="stable")
+    # On the eigenvectors A is diagonal, so yᵀAy is a weighted sum of squares and no (d, d) product is needed.
     vectors, weights = np.ascontiguousarray(spectrum.vectors), spectrum.values * (cloud.n - 1)
     y = np.empty((len(order), spectrum.size))
     for at in range(0, len(order), ROWS):
@@ -142,7 +143,9 @@ def squared_trace(cloud: Cloud, products: Products) -> float:
     are sums over all less those within a document. The former are exact; the latter are small, and the sample gives them.
     """
     n, pairs = cloud.n, float(cloud.totals.raw_pairs)
-    r = n / float(products.count.sum())  # the points of the cloud that one of the sample stands for
+    # Each point of the sample stands for r of the cloud. A sum over k different points is therefore taken r^k times, which is why sums over
+    # one, two and three points are kept apart.
+    r = n / float(products.count.sum())
     sums = (cloud.n - 1) * cloud.spectrum().values
     whole = float(sums @ sums)
     second = whole - r * products.fourth.sum() - r**2 * products.squared_pairs.sum()
@@ -170,6 +173,7 @@ def corrected_participation(cloud: Cloud) -> tuple[float, float, float] | None:
     if not (n - r * products.count > 0).all():
         return value, np.nan, np.nan
     with_others = (products.along - products.fourth - r * products.squared_pairs) / (n - r * products.count)
+    # The logarithm of (tr Σ)²/tr(Σ²) moves by twice a document's relative part in the trace, less twice that in its products with others.
     influence = products.square / products.square.sum() - with_others / with_others.sum()
     error = 2 * float((influence**2).sum() * documents / (documents - 1)) ** 0.5
     half = margin(error, effective_groups(products.count) - 1)

@@ -28,7 +28,8 @@ def _log_partition(points: Floats, starts: np.ndarray, weights: Floats, unit: fl
         basis = np.linalg.eigh(points.T @ points)[1]
     for start in range(0, basis.shape[1], AT_ONCE):
         along = points @ basis[:, start : start + AT_ONCE] * unit
-        for _ in range(2):
+        for _ in range(2):  # along the eigenvector, and against it
+            # The largest exponent is taken out first: exp(c·x) of a massive point overflows.
             top = along.max(0)
             terms = np.exp(along - top)
             by_document = terms if len(starts) == len(terms) else np.add.reduceat(terms, starts)
@@ -64,6 +65,7 @@ def partition_isotropy(cloud: Cloud) -> Number:
     value, *drawn = _log_ratio(_log_partition(points, starts, weights, cloud.unit))
     low = high = np.nan
     if drawn:
+        # A minimum and a maximum over directions make draws lie lower on average. Their spread is moved onto the value, not their mean.
         low, high = (min(float(q), 0.0) for q in value + np.quantile(drawn - np.mean(drawn), [0.025, 0.975]))
     lengths = np.linalg.norm(points, axis=1, keepdims=True)
     del points

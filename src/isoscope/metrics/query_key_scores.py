@@ -121,7 +121,7 @@ def drift_sharpening(cloud: AttentionCloud) -> Number:
     if second[0] is None or second[1] is None or min(n, cloud.keys.n) < 2:
         return Number(np.nan, n=cloud.n, d=cloud.d, note="needs second moments of at least two queries and two keys")
     key_covariance = second[1].covariance
-    rest = float((second[0].covariance * key_covariance).sum())
+    rest = float((second[0].covariance * key_covariance).sum())  # tr(Σ_Q Σ_K) of symmetric matrices, without their product
 
     def share(q: Floats, _: Floats) -> Floats:
         drift = ((q @ key_covariance) * q).sum(-1)

@@ -121,6 +121,7 @@ def _fit_power_law(values: Floats) -> tuple[Floats, Floats]:
     rank = np.arange(FIRST, last + 1, dtype=np.float64)
     x, y = -np.log(rank), np.log(np.maximum(values[..., FIRST - 1 : last], np.finfo(float).tiny))
     weight = 1 / rank / (1 / rank).sum()
+    # Closed form with one set of weights, so that one call fits the spectrum, all bootstrap draws and all null clouds.
     dx = x - weight @ x
     dy = y - (y @ weight)[..., None]
     slope = (dy * dx) @ weight / (weight @ dx**2)

@@ -70,7 +70,7 @@ def top_share_norm_null(cloud: Cloud) -> Number:
     r2 = np.einsum("ij,ij->i", points, points)
     if not r2.max() > 1e-14 * longest:  # the sample's own rounding, to float32, is no spread
         return Number(np.nan, n=m, d=d, note="all points are equal")
-    r2 = r2 / r2.max()
+    r2 = r2 / r2.max()  # the search below is then between 0 and 1, whatever the scale of the points
     weight = n / m
 
     def edge(theta: float) -> float:

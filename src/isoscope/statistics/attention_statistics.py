@@ -87,6 +87,7 @@ class AttentionStatistics:
             return int(bad.sum())
         values = self._values(rows, counted)
         with one_thread():
+            # One small product per sequence sums its rows by slice. A product over the batch would need a (rows × groups × slices) mask.
             for i, g in enumerate(group):
                 member = (codes[i][:, None] == np.arange(len(self.names))).astype(np.float64)
                 self.sums[:, :, g] += (values[:, i] @ member).transpose(1, 2, 0)
@@ -100,6 +101,7 @@ class AttentionStatistics:
 
     def _values(self, rows: Mapping[str, np.ndarray], counted: np.ndarray) -> Floats:
         """Return (sums, b, h, r) what each row adds: 0 for rows that do not count."""
+        # A row that sees no position counts as one of a single position here, to avoid 0/0; `counted` removes it below.
         n = np.maximum(rows["open"], 1).astype(np.float64)
         log, mean, variance = np.log(n), rows["mean"], rows["sd"] ** 2
         columns = {
@@ -116,7 +118,7 @@ class AttentionStatistics:
             "variance": variance,
             "open": n,
             "score": n * mean,
-            "score2": n * (variance + mean**2),
+            "score2": n * (variance + mean**2),  # about 0, not about the row's mean: only then do rows of different means add up
             "first": rows["first"],
             "first_share": rows["sees_first"] / n,
         }

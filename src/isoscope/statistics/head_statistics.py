@@ -53,7 +53,7 @@ class Heads:
         bad = {code: part.nonfinite for code, part in by_slice.items() if part.nonfinite}
         if bad:
             return bad
-        group = group % len(self.units)
+        group = group % len(self.units)  # 16 divides 64, so a head's groups are unions of the site's groups
         of_items = np.zeros((b, 2, k, self.h, self.e)), np.zeros((b, 2, k, self.h))  # Σu and points with a direction, Σx and all points
         for code, part in by_slice.items():
             total, directions, squared = (s.reshape(b, self.h, self.e) for s in (part.total, part.directions, part.squared))

@@ -84,6 +84,7 @@ class Groups:
             _scatter(self.sums[0, s], group, part.total)
             _scatter(self.sums[1, s], group, part.directions)
         if unit is None:
+            # A point that is its own item: ‖u‖² and n² are both 1, so their sums are counts, and ‖X‖² is ‖x‖².
             for s, part, alive in present:
                 _scatter(self.products[:, :, s, s].T, group, np.stack([alive, alive, part.norm2, part.n], axis=1))
                 _scatter(self.units, group, alive.astype(np.int64))
@@ -92,6 +93,8 @@ class Groups:
         for s, part, alive in present:
             sums[:, 0, s], sums[:, 1, s] = part.directions, part.total
             counts[:, 0, s], counts[:, 1, s] = alive, part.n
+        # ‖S_item‖² is quadratic: adding it part by part would lose the cross terms between the parts of one item. So a sequence that is
+        # not its item's last one waits, and the products are taken once from the sums of the whole item.
         done = np.ones(g, dtype=bool) if last is None else last.copy()
         for i in range(g):
             key = int(unit[i])
@@ -124,7 +127,7 @@ class Groups:
         joined.counts = self.counts[:, chosen].sum(1, keepdims=True)
         joined.sums = self.sums[:, chosen].sum(1, keepdims=True)
         joined.products = self.products[:, :, chosen][:, :, :, chosen].sum((2, 3), keepdims=True)
-        joined.units = self.units
+        joined.units = self.units  # counts items, which are the same under every policy
         return joined
 
     def _totals(self, over: Callable[[Floats], Floats]) -> Totals:
@@ -150,6 +153,7 @@ class Groups:
         with np.errstate(invalid="ignore", divide="ignore"):
             whole = float(estimate(self.totals))
         left_out = self.left_out(estimate)[1]
+        # About the whole estimate, not about the mean of the others: this is never smaller, and includes the bias of a curved estimate.
         variance = float(((left_out - whole) ** 2).sum()) * (G - 1) / G
         half = margin(variance**0.5, effective_groups(sizes) - 1)
         return whole - half, whole + half
@@ -157,11 +161,12 @@ class Groups:
     def left_out(self, estimate: Callable[[Totals], Floats]) -> tuple[np.ndarray, Floats]:
         """The groups that hold points, and the estimate without each of them."""
         filled = np.flatnonzero(self.counts[0, 0] > 0)
+        # The total minus each group, for all groups along the first axis: one call of `estimate` instead of 64 sums over 63 groups.
         with np.errstate(invalid="ignore", divide="ignore"):
             return filled, np.asarray(estimate(self._totals(lambda part: part.sum(0) - part[filled])))
 
     def state(self) -> dict[str, np.ndarray]:
-        """Everything as arrays, by name; an item whose last part has not come is kept apart."""
+        """Everything as arrays, by name; the sums of items that are still incomplete are stored apart."""
         state = {"counts": self.counts, "sums": self.sums, "products": self.products, "units": self.units}
         if self._open:
             state["open_units"] = np.array(list(self._open), dtype=np.int64)
@@ -192,6 +197,7 @@ def effective_groups(sizes: Floats) -> float:
 
 def between_cosine_of(t: Totals) -> Floats:
     """Return the mean cosine over pairs from different items."""
+    # ‖Σu‖² is the sum over all ordered pairs. `within` holds the pairs of one item, and among them each point's pair with itself.
     return np.asarray(((t.directions**2).sum(-1) - t.within) / (t.alive**2 - t.pairs))
 
 

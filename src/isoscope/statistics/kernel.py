@@ -122,6 +122,7 @@ def _scaled_sums(x: Floats, weight: Floats, directions_only: bool) -> Sums:
     exponent = np.where(usable, np.frexp(np.where(usable, largest, 1.0))[1], 0)
     counted, weight = weight > 0, weight * usable
     x = np.where(usable[..., None], x, 0.0)
+    # Σu does not depend on a point's scale, so it is taken from scaled points. Σx needs one unit for all, and lengths are scaled back.
     scaled = np.ldexp(x, -exponent[..., None])
     scaled[..., 0] = np.where(usable, scaled[..., 0], 1.0)  # a length that can be divided by, with no weight
     norm2, directions, _, squared = _tiles(scaled, weight, {"dtype": np.float64}, directions_only)
@@ -157,6 +158,8 @@ def _tiles(x: Block, weight: Block, like: dict[str, Any], directions_only: bool)
     g, t, d = x.shape
     xp = namespace(x)
     rows = TILE_ROWS if isinstance(x, np.ndarray) else max(g * t, 1)
+    # Long segments are cut into tiles; several short ones share a tile. Each tile's sums have a place of their own and are added in
+    # float64 at the end, so on the CPU float32 never adds up more than TILE_ROWS points.
     across, along = max(1, rows // max(t, 1)), max(min(rows, t), 1)
     steps = -(-t // along)
     ones, scratch = xp.ones(d, **like), xp.empty((min(across, g), along, d), **like)

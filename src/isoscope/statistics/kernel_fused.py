@@ -48,6 +48,8 @@ def _one_pass(x: np.ndarray, weight: np.ndarray, norm2: np.ndarray, sums: np.nda
                     sums[s, j, k] += part[s, j, k]
 
 
+# These flags let the compiler reorder sums, which vectorises them. `nnan` and `ninf` are left out: the test for NaN and infinity above
+# would be removed as always true. numpy's error model divides by zero without a check that would stop the vectorisation.
 one_pass = njit(fastmath={"reassoc", "contract", "nsz", "arcp"}, nogil=True, error_model="numpy", cache=True)(_one_pass)
 
 

@@ -34,6 +34,7 @@ def item_hash(item: str) -> int:
 def point_hashes(seed: int, unit: Hashes, index: NDArray[np.int64]) -> Hashes:
     """The hash of (seed, item, index), by which points are drawn."""
     with np.errstate(over="ignore"):
+        # mix(0) is 0: without the constant, seed 0 would leave the item's hash as it is. The odd factor sets neighbouring indices apart.
         seeded = mix(unit ^ mix(np.full(1, seed, dtype=np.int64).astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)))
         return mix(seeded + index.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
 
@@ -68,6 +69,7 @@ class Sample:
 
     def update(self, points: Block, hashes: Hashes, unit: Hashes, index: np.ndarray, slice: np.ndarray) -> None:
         """Offer points (n, d) with their hash, item, index and slice (a negative slice is not a point)."""
+        # The limit is the k-th smallest hash so far and only falls, so in a long stream one comparison rejects almost every point.
         keep = np.flatnonzero((hashes <= self._limit) & (slice >= 0))
         while len(keep):
             now, keep = np.split(keep, [len(self._columns[0]) - self._held])
@@ -93,6 +95,7 @@ class Sample:
 
     def _order(self) -> np.ndarray:
         hashes, _, unit, index, _ = self._columns
+        # Equal hashes are ordered by item and index, so that a collision does not make the sample depend on the order of arrival.
         return np.lexsort((index[: self._held], unit[: self._held], hashes[: self._held]))[: self.k]
 
     def _drop_largest(self) -> None:
@@ -126,7 +129,7 @@ class Sample:
 
     @property
     def points(self) -> np.ndarray:
-        """(m, d) float32, or float64 where points were."""
+        """(m, d) float32, or float64 if any point was."""
         return self._column(1)
 
     @property
@@ -149,6 +152,7 @@ class Sample:
 
     def merge(self, other: Sample) -> Sample:
         """The sample of both streams; neither is changed."""
+        # The k smallest hashes of both streams are among the k smallest of each; beyond the smaller k one side has lost points.
         merged = Sample(self.d, min(self.k, other.k))
         for part in (self, other):
             merged.update(part.points, part.hashes, part.unit, part.index, part.slice)

@@ -129,6 +129,7 @@ class SecondMoment:
                 merged.update(rows)
             return merged
         assert few.shift is not None
+        # Both shifts are float32 numbers, so their difference, and the move from one to the other, lose no digits in float64.
         merged.outer += few.outer
         merged.total += merged._move_shift(few.shift - many.shift, few.total, few.n)
         merged.n += few.n
@@ -156,6 +157,7 @@ class SecondMoment:
             y = points - points.mean(0)
             return np.asarray(y.T @ y / max(self.n - 1, 1))
         assert self.outer is not None
+        # The shift is near the mean, so little is subtracted here. Σxxᵀ − n·x̄x̄ᵀ would cancel all digits of a cloud far from the origin.
         centred = self.outer.copy()
         for i in range(0, self.d, FEW_ROWS):
             centred[i : i + FEW_ROWS] -= np.outer(self.total[i : i + FEW_ROWS], self.total / self.n)
@@ -169,7 +171,7 @@ class SecondMoment:
         if points is not None:
             return np.asarray(points.T @ points / max(self.n, 1))
         assert self.shift is not None
-        moved = self.merge(SecondMoment(self.d))
+        moved = self.merge(SecondMoment(self.d))  # a copy: the matrix about the shift is still needed
         moved._move_shift(self.shift, self.total, self.n)
         assert moved.outer is not None
         moved.outer /= self.n
@@ -177,9 +179,9 @@ class SecondMoment:
 
     @property
     def rounding(self) -> Floats:
-        """(d,) the variance along each dimension that rounding of the products may have made; nothing in float64.
+        """(d,) the variance along each dimension that rounding of the products may have made; zero in float64.
 
-        Roundings are independent, so that what they add to an eigenvalue grows with √d and shrinks with √n; the factor is twice
+        Rounding errors are independent, so their contribution to an eigenvalue grows with √d and shrinks with √n. The factor is twice
         the largest seen in clouds of known rank.
         """
         if self.outer is None or self.step <= np.finfo(np.float64).eps:

@@ -82,6 +82,7 @@ class Moments:
     @property
     def mean(self) -> Floats:
         """x̄, shape (d,)."""
+        # The second moments add up x − c in float64. Σx adds tiles in float32, which under a large offset leaves fewer digits.
         return self.second.mean if self.second is not None else self.total / max(self.n, 1)
 
     def state(self) -> dict[str, np.ndarray]:
@@ -155,6 +156,7 @@ class SiteStatistics:
             return {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
 
         order = under("slices.")
+        # The order of names is part of the state: the groups' products and the sample know a slice only by its number.
         names = sorted(order, key=lambda name: int(order[name][0]))
         self = cls(int(under(f"moments.{names[0]}.")["counts"][0]), names, second=False, sample=0)
         self.moments = [Moments.from_state(under(f"moments.{name}.")) for name in names]
