@@ -210,7 +210,7 @@ def saved(seeds: Path, work: Path, chance: random.Random) -> None:
     list(verify(work))
     suite = open_suite(str(seeds / "suite"))
     mine = Ledger(work)
-    mine.seen(suite)
+    mine.records(suite)
     mine.revision(suite, suite.checkpoints[0])
     mine.claim("b")
     mine.record_faults(suite, [])
