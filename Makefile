@@ -53,7 +53,7 @@ check: $(INSTALLED)
 # For every edit: the parts that all others rest on, in under a minute.
 quick: $(INSTALLED)
 	$(RUN) -m ruff check .
-	$(RUN) -m pytest -n 2 --dist loadfile tests/core tests/statistics tests/metrics tests/store tests/test_contracts.py
+	$(RUN) -m pytest -n 2 --dist loadfile tests/core tests/statistics tests/estimation tests/metrics tests/runs/test_stored_cell.py tests/runs/test_tables.py tests/test_contracts.py
 
 bench: $(INSTALLED)
 	$(RUN) benchmarks/overhead.py

@@ -25,8 +25,8 @@ set shown sought split spoken stood taken taught told thought understood won wri
 """Past participles that do not end in -ed."""
 PATTERNS = frozenset(("__init__", "analysis", "claims", "command", "experiment", "figures", "paper", "sentences", "study"))
 """File names that may be repeated, one per study; `__init__` in every package."""
-FOLDERS = frozenset(("families", "readers", "architectures"))
-"""Folders whose files are named after what they are about, in several of them alike: `families/text.py`, `readers/text.py`."""
+FOLDERS = frozenset(("families", "readers", "architectures", "cli"))
+"""Folders whose files are named after what they are about: `families/text.py`, `readers/text.py`; and `cli/VERB.py`."""
 
 TRACE = """
 import sys, tempfile

@@ -64,7 +64,7 @@ class Claim:
 
 
 class Section(list[Claim]):
-    """The claims of one numbered statement of a paper, and what they share. A file of a folder `claims/` declares one of them.
+    """The claims of one numbered statement of a paper, and what they share. A file of a folder `claims/` declares one or several.
 
     Args:
         paper: the paper's name, as in `isoscope reproduce`.

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from isoscope.claims import all_claims
-from isoscope.studies.godey2024.claims.blocks import growth, head_dimension
+from isoscope.studies.godey2024.claims.untrained_block import growth, head_dimension
 from tests.claims.made_rows import BLOCK, KINDS, tables
 
 
