@@ -3,39 +3,8 @@
 import numpy as np
 import pytest
 
-from isoscope.estimation.site_clouds import AttentionCloud
 from isoscope.statistics.attention_statistics import EDGES, ROW_SUMS, SEQUENCE_SUMS, AttentionStatistics, score_counts
-
-NAMES = ["special", "first", "body"]
-B, H, T, S = 5, 3, 11, 13
-
-
-def batch(b=B, seed=0):
-    """Rows as the kernel gives them, made up; codes with padding; groups."""
-    rng = np.random.default_rng(seed)
-    count = rng.integers(1, S + 1, (b, H, T))
-    rows = {name: rng.random((b, H, T)) for name in ("entropy", "maximum", "minimum", "median", "sd", "first")}
-    rows |= {"open": count, "mean": rng.standard_normal((b, H, T)) * 3, "received": rng.random((b, H, S)) * 6}
-    rows["sees_first"] = rng.random((b, H, T)) < 0.7
-    codes = rng.integers(-1, 3, (b, T)).astype(np.int16)
-    codes[:, 0] = 2
-    padding = np.broadcast_to((codes < 0)[:, None], count.shape)
-    for name in ("entropy", "maximum", "minimum", "median", "mean", "sd", "first"):
-        rows[name][padding] = np.nan
-    rows["open"][padding] = 0
-    return rows, codes, rng.integers(0, 64, b)
-
-
-def filled(*seeds, **made):
-    statistics = AttentionStatistics(H, 8, NAMES, scale=0.5, median=True, histogram=True)
-    for seed in seeds:
-        assert statistics.update(*batch(seed=seed, **made)) == 0
-        statistics.count(counts(seed))
-    return statistics
-
-
-def counts(seed):
-    return np.random.default_rng(seed).integers(0, 9, (H, len(EDGES) - 1))
+from tests.statistics.made_attention import NAMES, B, H, T, batch, counts, filled
 
 
 def same(a, b):
@@ -119,21 +88,6 @@ def test_what_is_not_finite_is_counted_and_nothing_added(name, value):
     assert statistics.update(rows, codes, group) == 2
     assert statistics.sums.sum() == 0
     assert statistics.slices_in_use == []
-    assert AttentionCloud.of(statistics, "all") is None
-
-
-def test_clouds_join_slices_and_heads():
-    held = filled(0, 1)
-    index = ROW_SUMS.index("entropy")
-    assert held.slices_in_use == NAMES
-    body, every = AttentionCloud.of(held, "body", 1), AttentionCloud.of(held, "all", 1)
-    assert body.total("entropy") == pytest.approx(held.sums[1, 2, :, index].sum())
-    assert every.total("entropy") == pytest.approx(held.sums[1, :, :, index].sum())
-    assert AttentionCloud.of(held, "all").n == sum(AttentionCloud.of(held, "all", j).n for j in range(H))
-    assert (every.d, every.scale) == (8, 0.5)
-    assert [every.has(part) for part in ("attention", "medians", "scores", "queries_keys", "directions", "second")] == [True] * 3 + [
-        False
-    ] * 3
 
 
 def test_counting_scores():
