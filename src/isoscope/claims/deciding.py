@@ -37,7 +37,7 @@ class ModelShare:
 
 
 def single_outcome(effect: Estimate, threshold: float, *, above: bool = True) -> Outcome:
-    """`holds` or `fails` where the whole interval lies on one side of the threshold, else `undecided`.
+    """`holds` or `fails` if the whole interval lies on one side of the threshold, else `undecided`.
 
     >>> effect = Estimate(0.3, 0.25, 0.35)
     >>> single_outcome(effect, 0.2), single_outcome(effect, 0.2, above=False), single_outcome(Estimate(0.3), 0.2)
@@ -56,6 +56,7 @@ def p_value(effect: Estimate, threshold: float) -> float:
     >>> round(p_value(Estimate(0.3, 0.2, 0.35), 0.2), 3), p_value(Estimate(0.3), 0.2)
     (0.05, nan)
     """
+    # Tables hold intervals and Holm's adjustment ranks p-values, so an interval is turned back into a p.
     # An interval need not be symmetric around its number, so only the end that faces the threshold counts.
     value, low, high, edge = (effect.scale(x) for x in (effect.value, effect.low, effect.high, threshold))
     half = value - low if value > edge else high - value
@@ -77,6 +78,7 @@ def adjusted_outcomes(effects: Sequence[Estimate], thresholds: Sequence[float], 
     """
     pairs = list(zip(effects, thresholds, strict=True))
     adjusted = holm(np.array([p_value(effect, threshold) for effect, threshold in pairs]))
+    # An effect without an interval has a NaN p, which is not below the level: it stays undecided, and is not counted in the adjustment.
     alone = [single_outcome(effect, threshold, above=above) for effect, threshold in pairs]
     return [outcome if p < LEVEL else "undecided" for outcome, p in zip(alone, adjusted, strict=True)]
 
@@ -88,7 +90,7 @@ def outcomes_by_threshold(effects: Effects, thresholds: Thresholds, *, above: bo
 
 
 def agreed_outcome(outcomes: Sequence[Outcome]) -> Outcome:
-    """The outcome that all thresholds give; `undecided` where they disagree.
+    """The outcome that all thresholds give; `undecided` if they disagree.
 
     >>> agreed_outcome(["holds", "holds"]), agreed_outcome(["holds", "fails"])
     ('holds', 'undecided')
@@ -97,7 +99,7 @@ def agreed_outcome(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def joint_outcome(outcomes: Sequence[Outcome]) -> Outcome:
-    """The outcome of a statement about all of them: `fails` where one fails, `holds` where all do.
+    """The outcome of a statement about all of them: `fails` if one fails, `holds` if all hold.
 
     >>> joint_outcome(["holds", "undecided"]), joint_outcome(["holds", "fails"]), joint_outcome([])
     ('undecided', 'fails', 'undecided')
@@ -120,7 +122,7 @@ def every_model(outcomes: Sequence[Outcome]) -> ModelShare:
 def most_models(outcomes: Sequence[Outcome]) -> ModelShare:
     """A statement about most models of a kind: the interval of their share lies above, or below, a half.
 
-    Undecided models count against it where it would hold, and for it where it would fail.
+    Undecided models count against both outcomes: as failing when it would hold, and as holding when it would fail.
 
     >>> most_models(["holds"] * 6).outcome, most_models(["holds"] * 5).outcome, most_models(["fails"] * 6 + ["undecided"]).outcome
     ('holds', 'undecided', 'undecided')

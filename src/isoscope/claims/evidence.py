@@ -91,14 +91,14 @@ def rows_by_stack(rows: pd.DataFrame) -> RowsByName:
 def layer_cosines(
     table: pd.DataFrame, series: pd.DataFrame, groups: Collection[str] = TRANSFORMERS, *, names: Collection[str] = ()
 ) -> RowsByName:
-    """The cosine of every hidden layer, by model: between items where that is known, with the columns of `add_band`.
+    """The cosine of every hidden layer, by model: between items if that is known, with the columns of `add_band`.
 
     `names` chooses the models that a paper calls by these names.
     """
     both = rows_by_model(model_rows(table, COSINES, groups))
     both = {name: rows for name, rows in both.items() if not names or is_named(name, *names)}
     between = {name: rows[rows["metric"].eq(COSINES[0])] for name, rows in both.items()}
-    # What a layer's cosine is without each group of items: from this the band over all layers is made.
+    # The cosine of each layer without each group of items: the band over all layers is made from these.
     left_out = series[series["name"].eq(f"{COSINES[0]}_left_out") & series["kind"].eq("hidden") & series["policy"].eq("all")]
     left_out = select_one_checkpoint(table, left_out)[1] if left_out["step"].notna().any() else left_out
     return {name: add_band(rows, left_out[left_out["model"].eq(name)]) if len(rows) else both[name] for name, rows in between.items()}
@@ -116,7 +116,7 @@ def add_band(rows: pd.DataFrame, left_out: pd.DataFrame) -> pd.DataFrame:
     values = rows.set_index(layers)["value"]
     if not len(without) or not values.index.isin(without.columns).all():
         return rows
-    moves = (without[values.index] - values).fillna(0.0)
+    moves = (without[values.index] - values).fillna(0.0)  # a group without points in a layer does not move that layer
     freedom = min(effective_groups(sizes[layer].dropna().to_numpy(float)) for layer in values.index) - 1
     return rows.assign(widen=band_factor(moves.to_numpy(float), freedom), freedom=freedom) if freedom > 0 else rows
 

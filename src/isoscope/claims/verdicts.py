@@ -54,7 +54,7 @@ def decide_models(
     at_levels = outcomes_by_threshold(effects, levels, above=above)
     shares = [quantifier(list(outcomes.values())) for outcomes in at_levels]
     outcome = agreed_outcome([share.outcome for share in shares])
-    # Where thresholds disagree, it may be that none of them gives the agreed outcome; then the share at the last one is format_number.
+    # If thresholds disagree, perhaps none of them gives the agreed outcome; then the share at the last one is shown.
     share = next((share for share in shares if share.outcome == outcome), shares[-1])
     findings = make_findings(effects, levels, at_levels, above=above)
     parts = [_count_models(levels, at_levels, measure, above, unit), _quote_weakest(findings, above)]
@@ -108,6 +108,8 @@ def compare_groups(
     if not first or not second:
         return UNTESTED
     means = [{name: float(rows["value"].mean()) for name, rows in group.items()} for group in (first, second)]
+    # Welch's interval gives size and direction. The permutation decides as well, because a handful of models cannot show that they are
+    # normal.
     effect = welch(*(list(group.values()) for group in means))
     p = exact_permutation([x for group in means for x in group.values()], [True] * len(first) + [False] * len(second))
     outcome: Outcome = single_outcome(effect, 0.0) if p < LEVEL else "undecided"  # p is NaN with too few models
@@ -149,7 +151,7 @@ def make_verdict(outcome: Outcome, parts: Sequence[str], findings: tuple[Finding
 
 
 def estimate_of(finding: Finding) -> Estimate:
-    """The effect of a finding with its format_estimate."""
+    """The effect of a finding with its interval."""
     return Estimate(finding.effect, finding.low, finding.high)
 
 

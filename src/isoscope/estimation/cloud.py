@@ -30,7 +30,7 @@ REACH = 128
 
 @dataclass
 class Cloud:
-    """Moments, groups and sample of one set of points. What several metrics share is computed once, here."""
+    """Moments, groups and sample of one set of points. Work that several metrics share is done once, here."""
 
     moments: Moments
     groups: Groups | None = None

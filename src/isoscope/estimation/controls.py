@@ -1,4 +1,4 @@
-"""Clouds with the covariance of another and no other structure: what local geometry is compared with."""
+"""Clouds with the covariance of another and no other structure: the controls of local geometry."""
 
 from __future__ import annotations
 

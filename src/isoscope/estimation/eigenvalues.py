@@ -1,4 +1,4 @@
-"""The eigenvalues of a cloud, what chance gives at the same n and d, and how far documents move them."""
+"""The eigenvalues of a cloud, those of isotropic clouds of the same n and d, and how far documents move them."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def facco(distances: Floats) -> Fit:
 def razzhigaev(distances: Floats) -> Fit:
     """TwoNN as Razzhigaev et al. compute it, of distances in mean lengths of a centred point.
 
-    Points with r₁ < 1e-8 or μ ≤ 1 + 1e-8 are dropped and still counted in F; of the others the lowest fifth is fitted.
+    Points with r₁ < 1e-8 or μ ≤ 1 + 1e-8 are dropped and still counted in F. The lowest fifth of the others is fitted.
     """
     logs = log_ratios(distances)
     good = (distances[:, 0] >= TINY) & (logs > math.log1p(TINY))

@@ -1,6 +1,6 @@
 """The passes of the neighbour search, compiled by numba; importing this file needs it.
 
-`neighbours_plain` holds the same where numba is not installed.
+`neighbours_plain` does the same if numba is not installed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def centre(points: Any, kept: Any, middle: Any, scale: Any, start: int, stop: in
 
 @_exact
 def _replace_worst(scores: Any, indices: Any, row: int, m: int, score: Any, index: int) -> Any:
-    """Put a candidate of a row in the place of the worst, which leads a heap of m; the new worst score."""
+    """Replace a row's worst candidate, which leads a heap of m, and return the new worst score."""
     at = 0
     while True:
         child = 2 * at + 1
@@ -68,7 +68,7 @@ def _replace_worst(scores: Any, indices: Any, row: int, m: int, score: Any, inde
 
 @_exact
 def _next_above(row: Any, theirs: Any, limits: Any, own: Any, mine: Any, begin: int) -> int:
-    """Where the next few products begin of which one is above a limit; without a branch they are compared together."""
+    """Return where the next few products begin, one of which is above a limit. They are compared together, without a branch."""
     for at in range(begin, row.shape[0], WIDTH):
         products, lowered, limit = row[at : at + WIDTH], theirs[at : at + WIDTH], limits[at : at + WIDTH]
         some = _NONE
@@ -84,7 +84,7 @@ def _next_above(row: Any, theirs: Any, limits: Any, own: Any, mine: Any, begin: 
 def offer(products: Any, first: int, second: int, lowered: Any, limit: Any, scores: Any, indices: Any) -> None:
     """Offer the pairs of a block of products, once each, to the candidates of their rows and of their columns.
 
-    The block starts at row `first` and column `second`; of a pair that is in it twice, or of a point with itself, nothing is taken.
+    The block starts at row `first` and column `second`. A pair that it holds twice is offered once, and no point is offered to itself.
     """
     columns, m = products.shape[1], scores.shape[1]
     theirs, limits = lowered[second : second + columns], limit[second : second + columns]
@@ -117,7 +117,7 @@ def _squared_distance(a: Any, b: Any) -> float:
 
 @_exact
 def _insert(squares: Any, chosen: Any, value: float, index: int) -> None:
-    """Put a point in its place among the nearest, of equally near ones the first."""
+    """Put a point in its place among the nearest; of equally near points the first is preferred."""
     at = squares.shape[0] - 1
     if value > squares[at] or (value == squares[at] and index > chosen[at]):
         return
@@ -142,7 +142,8 @@ def refine(
 ) -> None:
     """The nearest among the candidates of rows start to stop, by direct differences.
 
-    Candidates are taken by their scores until the next is by its score, rounded as it may be, too far: at least (ceiling − score)·unscaled.
+    Candidates are taken in the order of their scores. The first whose least distance, (ceiling − score)·unscaled even after rounding, is
+    too large ends the row.
     """
     for i in range(start, stop):
         _best_first(scores, indices, i)  # then the first candidate that is too far ends the row: the others have worse scores

@@ -1,4 +1,4 @@
-"""The passes of the neighbour search in numpy; `neighbours_fused` holds the same, compiled, where numba is installed."""
+"""The passes of the neighbour search in numpy; `neighbours_fused` does the same, compiled, if numba is installed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def offer(
 ) -> None:
     """Offer the pairs of a block of products, once each, to the candidates of their rows and of their columns.
 
-    The block starts at row `first` and column `second`; of a pair that is in it twice, or of a point with itself, nothing is taken.
+    The block starts at row `first` and column `second`. A pair that it holds twice is offered once, and no point is offered to itself.
     """
     rows, columns = (np.arange(at, at + size) for at, size in zip((first, second), products.shape, strict=True))
     taken = rows[:, None] < columns  # a tile on the diagonal holds each pair twice
@@ -61,7 +61,7 @@ def _squared_distances(points: np.ndarray, row: int, others: np.ndarray) -> Floa
 
 
 def _insert(squares: Floats, chosen: np.ndarray, values: Floats, indices: np.ndarray) -> None:
-    """Put points in their places among the nearest, of equally near ones the first."""
+    """Put points in their places among the nearest; of equally near points the first are preferred."""
     values, indices = np.concatenate([squares, values]), np.concatenate([chosen, indices])
     order = np.lexsort((indices, values))[: len(squares)]
     squares[:], chosen[:] = values[order], indices[order]

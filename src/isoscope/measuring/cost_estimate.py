@@ -95,7 +95,7 @@ class StatisticsSize:
 
     @classmethod
     def of_points(cls, d: int, slices: int, matrices: int, sample: int, tokens: int | None) -> StatisticsSize:
-        """The size for points of dimension d: so many `matrices` per slice, and `tokens` points if it is known how many come."""
+        """The size for points of dimension d, with `matrices` second moments per slice; `tokens` is the number of points, if known."""
         groups = 2 * slices * groups_at(d) * d * 8
         # The body has full matrices, and so has one more slice: special or first tokens. Few points are kept as they are, in float32.
         held = 4 * d * tokens if tokens is not None and tokens <= d else min(slices, 2) * 8 * d**2

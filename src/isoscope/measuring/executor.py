@@ -79,10 +79,10 @@ class Engine:
             raise IsoscopeError("Standard input is here and not on the nodes of a cluster; write it to a file, or use --executor local.")
 
     def choose_count(self, cells: int, weights: int, options: Options, data: tuple[str, ...]) -> int:
-        """How many of the cells to measure at once on this machine, with models of so many bytes; 1 on a cluster, which decides itself.
+        """How many cells to measure at once on this machine, with models of `weights` bytes each; 1 on a cluster, which decides itself.
 
-        It is as many as were asked for, or as many as cores, cells and memory allow. It is 1 if there may be an accelerator, which
-        processes would have to share, or if the data come from standard input.
+        This is the number that the user asked for, or as many as cores, cells and memory allow. It is 1 if there may be an accelerator,
+        which processes would have to share, or if the data come from standard input.
         """
         if self.is_remote or "-" in data or cells < 2:
             return 1

@@ -201,7 +201,7 @@ class ModelFeeder(Feeder):
         return (holders or list(self.stacks))[0]
 
     def announce_size(self, single_pass: Pass, folder: Path) -> str:
-        """What the cell will take, in words; a cell that does not fit on the disk of this folder is refused."""
+        """Return in words the memory and the disk that the cell will take; refuse a cell that does not fit on the disk of this folder."""
         sizes = single_pass.sizes(self.options.max_tokens if self.reader.unit == "tokens" else None)
         memory = estimate_peak(sizes, self._batch_bytes(), self.batch_tokens, self.options.sample)
         disk = sum(size.disk(self.options.store) for size in sizes)
@@ -210,7 +210,7 @@ class ModelFeeder(Feeder):
         return f"{sites}, about {format_bytes(memory)} of memory at the peak and {format_bytes(disk)} on disk"
 
     def notes(self) -> list[str]:
-        """What a user should know about how the model is fed."""
+        """Notes for the user about how the model is fed."""
         notes = []
         if self.by_sequence and self.reader.unit != "images":
             notes.append(
@@ -223,7 +223,7 @@ class ModelFeeder(Feeder):
         return notes
 
     def columns(self) -> dict[str, Any]:
-        """What the table says about the model in every row."""
+        """The table's columns about the model, the same in every row."""
         return {
             "model": self.reference.name,
             "revision": self.reference.revision,

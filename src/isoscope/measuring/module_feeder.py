@@ -33,7 +33,7 @@ from isoscope.statistics.sample import item_hash
 
 STACK = "backbone"
 MASKS = ("attention_mask", "key_padding_mask", "src_key_padding_mask", "tgt_key_padding_mask")
-"""What a batch may call its mask. In the first, values above 0 count; in those of torch, values other than 0 (True, -inf) are padding."""
+"""The names that a batch may give its mask. In the first, values above 0 count; in the others, torch's own, True and -inf are padding."""
 Feed = Callable[[Any, Any], object]
 
 
@@ -158,12 +158,12 @@ class ModuleFeeder(Feeder):
         return digest.hexdigest()
 
     def identity(self, weights: str) -> dict[str, Any]:
-        """What determines the statistics."""
+        """Everything that determines the statistics."""
         identity = {"weights": weights, "source": self._digest.hexdigest(), "shard": [0, 1], "blocks": self.blocks, "name": self.name}
         return identity | self.options.identity()
 
     def columns(self, revision: str | None, step: int | None = None, seed: int | None = None) -> dict[str, Any]:
-        """What the table says about the module in every row."""
+        """The table's columns about the module, the same in every row."""
         columns = {"model": self.name, "revision": revision, "step": step, "seed": seed}
         return columns | {"modality": "batches", "family": "module"}
 
@@ -219,7 +219,7 @@ def _positions_first(block: nn.Module) -> bool:
 
 
 def check_module(module: Any, batches: Any) -> None:
-    """Refuse what is no module, and what is no iterable of batches."""
+    """Refuse anything but a module and an iterable of batches."""
     if not isinstance(module, nn.Module):
         raise IsoscopeError(f"isoscope.measure takes a torch.nn.Module or names of models; got {type(module).__name__}.")
     if isinstance(batches, Tensor | Mapping):

@@ -57,9 +57,9 @@ class Feeder(ABC):
     stacks: dict[str, Stack]
     slicer: Slicer
     unit: str
-    """What is counted as done: items or batches."""
+    """The unit of progress: items or batches."""
     counted_unit: str
-    """What is measured: tokens, frames, images or rows."""
+    """The unit of measurement: tokens, frames, images or rows."""
     inner: bool = False
     """Whether states around the last norm and the last activation of a block are sites too."""
     has_maps: bool = True
@@ -285,7 +285,7 @@ class Pass:
         return sizes
 
     def marks(self) -> dict[str, Any]:
-        """What the settings of every row say about the taps: stages, layout of channels, autocast, and cosines of activations alone."""
+        """The settings about the taps for every row: stages, layout of channels, autocast, and cosines of activations alone."""
         tap = self.tap
         by_stage = {stack: of_blocks for stack, blocks in tap.stacks.items() if (of_blocks := number_stages(blocks)) is not None}
         layouts = {site.label: layout for site, layout in tap.layouts.items()} if tap.channels is None else {}

@@ -298,7 +298,7 @@ class Sweep:
         return self.engine.open(count, self.options, Progress(quiet=True))
 
     def find_faults(self) -> list[str]:
-        """What is wrong with the suites, one sentence each; the run records it too."""
+        """Return the faults of the suites, one sentence each; the run records them too."""
         sentences = []
         for suite in self.suites:
             own = find_faults(suite, self.ledger.records(suite))

@@ -17,7 +17,7 @@ _sink = partial(metric, reads=("attention",), range=(0.0, 1.0), interval_about=P
 
 @_entropy(range=(0.0, np.inf), title="Attention entropy")
 def attention_entropy(cloud: AttentionCloud) -> Number:
-    """How evenly a row of attention looks at its positions, in nats: 0 if it looks at one, ln(open) if it looks at all alike.
+    """How evenly a row of attention looks at its positions, in nats: 0 if it looks at one, ln(open) if it looks at all equally.
 
     ``−Σ p ln p``, averaged over rows; computed as logsumexp(s) − Σ p·s.
 
@@ -112,7 +112,7 @@ def _mean_over_sequences(cloud: AttentionCloud, quantity: str) -> Number:
 
 @_sink(title="Attention to the first position")
 def sink_mass(cloud: AttentionCloud) -> Number:
-    """The part of a row's attention that goes to position 0, averaged over rows: near 1 in a head whose sink it is.
+    """The part of a row's attention that goes to position 0, averaged over rows: near 1 in a head that uses it as a sink.
 
     Range 0 to 1. Null: uniform rows, so the mean of 1/open over all rows, where a row that cannot see position 0 counts as 0.
 

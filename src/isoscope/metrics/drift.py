@@ -86,7 +86,7 @@ def _root(square: Floats) -> Floats:
 def mean_norm(cloud: Cloud) -> Number:
     """How long the points are on average: E‖x‖.
 
-    Range 0 to ∞. It has no null: a length says nothing of directions.
+    Range 0 to ∞. It has no null: a length says nothing about directions.
 
     >>> mean_norm([[3.0, 4.0], [0.0, 1.0]])
     3.0

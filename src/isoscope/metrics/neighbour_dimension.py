@@ -55,8 +55,8 @@ def two_nn(cloud: Cloud) -> Number:
 def two_nn_mle(cloud: Cloud) -> Number:
     """The intrinsic dimension by two neighbours, fitted by maximum likelihood to all distinct points of the sample.
 
-    ``(n − 1)/Σ ln μ``, μ = r₂/r₁: the preset `mle`. The surest of the presets if the model holds; a few points with a neighbour that is
-    very near move it more than they move `two_nn`.
+    ``(n − 1)/Σ ln μ``, μ = r₂/r₁: the preset `mle`. It is the most precise preset if the model holds, but a few points with a very near
+    neighbour move it more than they move `two_nn`.
 
     Range 0 to ∞; null: its mean over isotropic Gaussian clouds of this n and d.
 
@@ -182,7 +182,7 @@ def levina_bickel(cloud: Cloud) -> Number:
     """The intrinsic dimension by maximum likelihood over the 20 nearest neighbours.
 
     ``n(k − 1)/ΣΣ ln(r_k/r_j)``, k = 20, over the sample's distinct points: the points' estimates joined by the harmonic mean (MacKay and
-    Ghahramani), not by the plain mean of the first paper. Surer than `two_nn`, and more biased, since its neighbourhoods are larger.
+    Ghahramani), not by the plain mean of the first paper. More precise than `two_nn`, and more biased: its neighbourhoods are larger.
 
     Range 0 to ∞; null: its mean over isotropic Gaussian clouds of this n and d.
 

@@ -29,7 +29,7 @@ def local_share(cloud: Cloud) -> Number:
     ``λ₁/Σλ`` of the 64 nearest neighbours in other documents, about their own mean, averaged over 256 points of the sample.
 
     Range 0 to 1; at least 1/63, however isotropic. Null: its mean over Gaussian clouds of exactly this mean and covariance, with as
-    many points, of which those of a document share as much; `local_share_excess` says whether the cloud differs from them. The note
+    many points and the same correlation within documents; `local_share_excess` says whether the cloud differs from them. The note
     has the value of all points, and with dimensions shuffled.
 
     Razzhigaev et al. (2024).

@@ -11,7 +11,7 @@ from isoscope.estimation.metric import Question, metric
 
 DRAWS = 100
 AT_ONCE = 64
-"""Directions that are looked at at a time."""
+"""Directions that are computed at a time."""
 
 
 def _log_partition(points: Floats, starts: np.ndarray, weights: Floats, unit: float) -> Floats:

@@ -33,7 +33,7 @@ def score_sd(cloud: AttentionCloud) -> Number:
 def score_row_sd(cloud: AttentionCloud) -> Number:
     """How far the scores of one row lie apart before softmax: only this makes attention sharp.
 
-    ``√(mean over rows of the variance of the row's scores)``. The level that all scores of a row share cancels in softmax and is not in it.
+    ``√(mean over rows of the variance of the row's scores)``. The level that all scores of a row share cancels in softmax and is left out.
 
     Range 0 to ∞. Null 0, that of uniform rows; while it is small, a row's entropy is ln(open) − sd²/2.
     """
@@ -109,10 +109,10 @@ def qk_dot(cloud: AttentionCloud) -> Number:
 
 @_drift(range=(0.0, 1.0), interval_about=THIS_N, title="Sharpening by drift")
 def drift_sharpening(cloud: AttentionCloud) -> Number:
-    """How much of the spread of scores within rows comes from the mean query, and not from what queries differ in.
+    """How much of the spread of scores within rows comes from the mean query, and not from the differences between queries.
 
-    ``Q̄ᵀΣ_KQ̄ / (Q̄ᵀΣ_KQ̄ + tr Σ_QΣ_K)``: the pooled row variance of scores is the sum below the line. After a norm of queries and
-    keys, if there is one, and before rotary. The interval is that of Q̄, with both covariances held.
+    ``Q̄ᵀΣ_KQ̄ / (Q̄ᵀΣ_KQ̄ + tr Σ_QΣ_K)``: the denominator is the pooled row variance of scores. After a norm of queries and keys,
+    if there is one, and before rotary. The interval is that of Q̄, with both covariances fixed.
 
     Range 0 to 1. Null 1/(n + 1): what n queries without drift give by chance.
     """

@@ -69,7 +69,7 @@ def rankme(cloud: Cloud) -> Number:
 
 @_rank(range=(1.0, np.inf), title="Stable rank")
 def stable_rank(cloud: Cloud) -> Number:
-    """How many times the strongest direction's energy the whole cloud holds, the mean included.
+    """The energy of the whole cloud in units of its strongest direction's, the mean included.
 
     ``‖X‖²_F/‖X‖²₂``, uncentred: drift lowers it. (Centred it would be 1/top_share.)
 

@@ -1,7 +1,7 @@
 """Matrices on disk, read in blocks of rows: never completely, never memory-mapped, so that memory is a few blocks whatever the size.
 
-A memory map looks as cheap, but its pages count as memory of the process while they are used; and if the file shrinks or the disk fails,
-the process ends with a signal instead of a sentence.
+A memory map looks just as cheap, but its pages count as memory of the process while they are used. If the file shrinks or the disk fails,
+the process is killed by a signal and prints no error.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ def read_image(file: BinaryIO, shown: str) -> Image:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about odd metadata
+            # Between its limit and twice that, Pillow only warns and decodes; a warning that is an error stops it before it decodes.
             warnings.simplefilter("error", pil.DecompressionBombWarning)
             with pil.open(file, formats=FORMATS) as image:
                 return to_rgb(upright(image), shown)

@@ -1,4 +1,4 @@
-"""Sums by groups of items: what an honest interval needs, because the tokens of one item are not independent."""
+"""Sums by groups of items. An honest interval needs them, because the tokens of one item are not independent."""
 
 from __future__ import annotations
 

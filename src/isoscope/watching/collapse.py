@@ -44,7 +44,7 @@ class Collapse:
 
 
 class Alarm:
-    """Looks for signs of collapse in the rows of every watched step."""
+    """Finds signs of collapse in the rows of every watched step."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -59,6 +59,7 @@ class Alarm:
 
     def _rank(self, step: int, rows: pd.DataFrame) -> Collapse | None:
         ranks = _by_layer(rows, "hidden", "effective_rank")
+        # Against earlier looks only, before this one's ranks enter: at the first look there is nothing to fall from.
         shares = {layer: value / self._highest[layer][0] for layer, value in ranks.items() if layer in self._highest}
         for each, value in ranks.items():
             if value > self._highest.get(each, (0.0, 0))[0]:

@@ -31,7 +31,8 @@ class Diary:
         self._key = key_of(self._identity)
         before = run.cell(self._key)
         rows = make_table([], TABLE_COLUMNS) if before is None else before.rows()
-        self._earlier = rows[rows["step"].le(start).fillna(False).astype(bool)]  # a resumed training continues from there
+        # A resumed training takes the steps after `start` again, so their old rows are dropped.
+        self._earlier = rows[rows["step"].le(start).fillna(False).astype(bool)]
         self._rows: list[dict[str, object]] = []
         self._failures: list[dict[str, object]] = [] if before is None else list(before.manifest["spec"].get("failures", []))
         self._written = 0, len(self._failures)
@@ -69,7 +70,7 @@ class Logger(Protocol):
         """Take the numbers of one step."""
 
     def close(self) -> None:
-        """No more will come."""
+        """Close the logger; no more numbers follow."""
 
 
 class TensorBoard:

@@ -47,6 +47,7 @@ class Probe:
         if self._pass.is_ready:
             self._pass.empty()
         try:
+            # Copies, because a module may write into its input, and every look must see the same probe.
             for batch in self._batches:
                 self._add(copy_batch(batch, device))
             if first and self._pass.attention is not None:
@@ -63,6 +64,7 @@ class Probe:
             self._pass.reduce(self._feeder.batch(batch))
             return
         try:
+            # A copy again: if attention cannot be followed, the same batch is measured once more without it.
             self._pass.reduce(self._feeder.batch(copy_batch(batch)))
         except IsoscopeError as error:
             before = self._feeder

@@ -17,10 +17,10 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.measuring.module_feeder import evaluating
 
 OF_TORCH = frozenset(vars(nn.Module()))
-"""What torch keeps in every module: flags, hooks, parameters, buffers, modules."""
+"""The attributes that torch keeps in every module: flags, hooks, parameters, buffers, modules."""
 CONTAINERS = (list, dict, set, deque)
 DATA = (Tensor, bool, int, float, complex, str, bytes, tuple, type(None), *CONTAINERS)
-"""What a forward pass may keep in an attribute and a later one read."""
+"""The types of data that a forward pass may keep in an attribute for a later one."""
 MISSING = object()
 
 
@@ -35,6 +35,7 @@ def leave_untouched(module: nn.Module) -> Iterator[None]:
 def keep_random_states() -> Iterator[None]:
     """Put the random states of python, numpy and torch, on every device, back after this context."""
     states = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002 (the state of a user's own code)
+    # Asking CUDA for its states would initialise it, which takes memory on every device.
     devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else []
     metal = torch.mps.get_rng_state() if torch.backends.mps.is_available() else None
     try:
@@ -53,7 +54,7 @@ def keep_random_states() -> Iterator[None]:
 def keep_state(module: nn.Module) -> Iterator[None]:
     """Within this context the module computes with copies of its buffers and of its attributes; after it the originals are back.
 
-    A module may count or average its inputs, or keep a result, even where it evaluates. Writing the old values back would not do: each
+    A module may count or average its inputs, or keep a result, even in evaluation mode. Writing the old values back is not enough: each
     write in place raises a tensor's version, and a backward pass that saved the tensor refuses to run. So the originals are never written.
     Parameters are not copied.
     """

@@ -109,6 +109,7 @@ class Watch:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        # After an error the model may be in the middle of a step: its numbers would belong to no step.
         if kind is None and self.active and self._measured != self.at:
             self._measure()
         self.close()
@@ -127,6 +128,7 @@ class Watch:
         due = False
         with self._surviving("step", f"The call of step after step {self.at} was not understood"):
             self.at = self.at + 1 if step is None else int(step)
+            # Kept as a tensor: float() would make the accelerator finish its queue at every step, watched or not.
             self._loss = loss.detach() if isinstance(loss, Tensor) else loss
             due = self._due(self.at)
         if due:

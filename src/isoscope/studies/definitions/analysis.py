@@ -1,4 +1,4 @@
-"""The same cloud as each source would have measured it: of a run, layer by layer, or of a matrix. Nothing here needs torch."""
+"""A cloud as each source would have measured it: each layer of a run, or a matrix. Nothing here needs torch."""
 
 from __future__ import annotations
 
@@ -34,13 +34,14 @@ REPEATS = 200
 """How often his drawing is repeated, to see how far chance moves it."""
 BATCH = 4096
 UNIT = [name for name in SITE_COLUMNS if name not in ("kind", "layer", "head", "policy")]
-"""What makes a stack of its own."""
+"""The columns that identify a stack."""
 
 
 def words(sample: Sample, rng: np.random.Generator) -> np.ndarray:
     """The places in a sample of one word of each of 1,000 documents (or of all), documents and words drawn uniformly."""
     _, owner = np.unique(sample.unit, return_inverse=True)
     order, counts = np.argsort(owner, kind="stable"), np.bincount(owner)
+    # In this order the points of a document lie together, so one uniform number per document picks one of them.
     picked = np.cumsum(counts) - counts + (rng.random(len(counts)) * counts).astype(np.int64)
     return np.asarray(order[rng.permutation(picked)[:WORDS]])
 
@@ -50,6 +51,7 @@ def drawn_cosines(cloud: Cloud, repeats: int = REPEATS, seed: int = 0) -> Floats
     sample, rng = cloud.require_sample(), np.random.default_rng(seed)
     points = sample.points.astype(np.float64)
     norms = np.linalg.norm(points, axis=1, keepdims=True)
+    # A zero vector has no direction: its cosines are NaN, which the mean leaves out.
     u = np.divide(points, norms, out=np.full_like(points, np.nan), where=norms > 0)
     found = []
     for _ in range(repeats):
@@ -87,6 +89,7 @@ def _batch_share(cloud: Cloud) -> Number:
     for i in range(count):
         batch = points[i * size : (i + 1) * size]
         batch = batch - batch.mean(0)
+        # Both products have the same nonzero eigenvalues; the smaller one is decomposed.
         small = batch @ batch.T if len(batch) < cloud.d else batch.T @ batch
         squares = np.linalg.eigvalsh(small)
         shares.append(squares[-1] / squares.sum() if squares[-1] > 0 else np.nan)
@@ -105,7 +108,7 @@ OWN: dict[tuple[str, str], Callable[[Cloud], Number]] = {
     ("godey2024", "drift"): _plain_drift,
     ("razzhigaev2024", "share"): _batch_share,
 }
-"""What is no metric: convention and question → what the source does."""
+"""The numbers that are not metrics: a function for each convention and question."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +206,7 @@ def _from_clouds(results: Results, one: Convention) -> pd.DataFrame:
     own = [reading for reading in one.readings if not reading.metric]
     rows: list[dict[str, Any]] = []
     for manifest in results.manifests() if own else []:
-        if "experiment" in manifest["identity"]:
+        if "experiment" in manifest["identity"]:  # cells of experiments hold no clouds
             continue
         columns, spec = manifest["columns"], manifest["spec"]
         needed = ("all",) if any(reading.draws for reading in own) else ("all", "sums")

@@ -1,4 +1,4 @@
-"""How a source measures: which points, which numbers, what it leaves open and what is chosen here."""
+"""How a source measures: which points and numbers, the choices it leaves open, and those made here."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ QUESTIONS: dict[str, str] = {
     "drift": "norm of the mean",
     "norm": "mean norm",
 }
-"""What is asked of a cloud, and how a table calls it."""
+"""The questions about a cloud, and their names in a table."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One number of a convention: the question it answers, the metric that it is, and how the source says it.
+    """One number of a convention: the question it answers, its metric, and how the source describes it.
 
-    `metric` is empty where the source does something of its own, which `analysis.py` then computes under the same question.
+    `metric` is empty if no metric does what the source does. `analysis.py` then computes the number under the same question.
     """
 
     question: str

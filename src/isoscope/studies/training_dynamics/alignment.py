@@ -76,6 +76,7 @@ def alignment(blocks: Sequence[Floats], *, seed: int = 0) -> Alignment:
     p = reached / len(orders) if exact else (reached + 1) / (len(orders) + 1)
     others = [(block.sum() - np.trace(block)) / (len(block) * (len(block) - 1)) for block in useful]
     null = float(np.average(others, weights=sizes))
+    # Own pairs take the mean of the others: if heads are aligned, their own values would widen the null that they are compared with.
     blank = [np.where(np.eye(len(block), dtype=bool), other, block) for block, other in zip(useful, others, strict=True)]
     return Alignment(value, null, float(_permuted_means(blank, orders).std()), p, heads)
 
@@ -116,6 +117,7 @@ def shuffled_labels(means: Sequence[tuple[Floats, Floats]], *, seed: int = 0) ->
         own += float(np.trace(squares[:h, h:]))
         order = rng.permuted(np.tile(np.arange(2 * h), (DRAWS, 1)), axis=1)
         total += squares[order[:, :h], order[:, h:]].sum(1)
+    # The tolerance counts ties in spite of rounding, and the measured pairing counts as one of the shuffles, so p is never 0.
     reached = int((total >= own - 1e-12).sum())
     low, high = np.quantile(total / heads, [0.025, 0.975])
     return Shuffled(float(total.mean() / heads), float(low), float(high), (reached + 1) / (DRAWS + 1))

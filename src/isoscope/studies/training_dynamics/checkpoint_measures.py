@@ -1,4 +1,4 @@
-"""What the dynamics take of one checkpoint: sums of queries and keys by head, and intrinsic dimensions of two halves of the documents."""
+"""Measures of one checkpoint: sums of queries and keys by head, and intrinsic dimensions of two halves of the documents."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class Gathered:
     sums: dict[tuple[Seed, Place], tuple[HeadSums, HeadSums]] = field(default_factory=dict)
     """By seed and layer: sums over all steps of queries and of keys."""
     joined: dict[tuple[Place, Seed, int], Number] = field(default_factory=dict)
-    """cos(Q̄, K̄) with a layer's heads side by side."""
+    """cos(Q̄, K̄) with a layer's heads concatenated."""
     clouds: dict[tuple[Head, int], tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
     """By head and step: a few queries and keys (m, e)."""
     levels: dict[Place, dict[tuple[Seed, int], Levels]] = field(default_factory=dict)
@@ -234,6 +234,7 @@ class Walk:
         samples = {place: cloud.sample for place, cloud in clouds.items() if cloud is not None and cloud.sample is not None}
         if not samples:
             return
+        # TwoNN depends on the number of points, so the first checkpoint sets it for all others, and a half with fewer has no number.
         self.gathered.points = self.gathered.points or min(
             POINTS, *(len(half) for sample in samples.values() for half in split_documents(sample))
         )
@@ -243,6 +244,7 @@ class Walk:
             second = cloud.moments.second if cloud is not None and cloud.n > 1 else None
             return measure_levels(samples[place], self.gathered.points, None if second is None else second.covariance)
 
+        # Threads are enough: the neighbour search spends its time in BLAS and compiled passes, which release Python's lock.
         with ThreadPoolExecutor(min(os.cpu_count() or 1, len(samples))) as pool:
             for place, levels in zip(samples, pool.map(levels_of, samples), strict=True):
                 self.gathered.levels.setdefault(place, {})[seed, step] = levels
@@ -260,6 +262,7 @@ def joined_cosine(queries: Heads, keys: Heads, chosen: list[int], shared: np.nda
 
 def _joined_cloud(heads: Heads, chosen: list[int], order: np.ndarray) -> Cloud:
     """The sums of a layer's heads, concatenated as those of one vector."""
+    # All heads of a layer see the same tokens, so their sums side by side are the sums of the joined vectors: no points are needed.
     counts, sums = heads.counts[:, chosen].sum(1), heads.sums[:, chosen].sum(1)[:, :, order]
     d = len(order) * heads.e
     moments, groups = Moments(d, second=False), Groups(d)

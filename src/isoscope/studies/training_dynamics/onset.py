@@ -89,6 +89,7 @@ def onset_over_seeds(tracks: Sequence[Track]) -> Estimate:
     known = [at for at in by_seed if math.isfinite(at.value)]
     if len(known) < 2:
         return known[0] if known else (by_seed[0] if by_seed else Estimate(NAN, note="needs three steps or more"))
+    # Checkpoints are usually saved at growing distances, so seeds differ evenly in ln(1 + step), which step 0 has too.
     logarithm = student(np.log1p([at.value for at in known]))
     last = float(max(track.steps[-1] for track in tracks))
     at, low, high = (min(max(round(math.expm1(x), 9), 0.0), last) for x in (logarithm.value, logarithm.low, logarithm.high))
@@ -230,6 +231,7 @@ def _precedence_rows(suite: MeasuredSuite, each: dict[tuple[str, str], Onsets]) 
         heads = [where for where in sharp if where[0] == stack]
         shared = {where: _shared_key(keys, queries, where) for where in heads}
         sharpening = _onset_array(suite, [sharp[where] for where in heads])
+        # A head drifts as soon as its queries or its keys do; fmin ignores a side without an onset.
         drift = np.fmin(_onset_array(suite, [queries.get(where, {}) for where in heads]), _onset_array(suite, list(shared.values())))
         parts: list[tuple[Seed, Floats, Floats]] = [(None, drift, sharpening)]
         if len(suite.curve_seeds) > 1:

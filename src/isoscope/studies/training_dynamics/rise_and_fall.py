@@ -127,7 +127,7 @@ def dimension_rows(suite: MeasuredSuite, seen: Gathered) -> Iterator[dict[str, A
                 " and seeds" if len(curves) > 1 else ""
             )
             for name, value, control in (("rise", phases.rise, phases.gaussian_rise), ("fall", phases.fall, phases.gaussian_fall)):
-                sd = (control.high - control.low) / 4
+                sd = (control.high - control.low) / 4  # a 95 % interval is about four standard errors wide
                 null = {"null": control.value, "null_sd": sd if math.isfinite(sd) else None}
                 yield {"metric": f"dimension_{name}", "value": value, "note": note, "verdict": phases.verdict, **at, **null}
             yield {"metric": "dimension_peak_step", "value": Estimate(phases.peak), "note": note, **at}

@@ -104,7 +104,7 @@ class _TransformersNetwork:
 
         config = self.architecture.config
         if isinstance(getattr(config, "num_hidden_layers", None), int):
-            config.num_hidden_layers = max(self.architecture.depths)
+            config.num_hidden_layers = max(self.architecture.depths)  # later blocks would be drawn and never run
         try:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
@@ -200,7 +200,7 @@ def _bias_hook(bias: Tensor) -> Callable[..., Any]:
     calls = iter(range(1 << 30))
 
     def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if next(calls):
+        if next(calls):  # an architecture that shares weights calls one block several times, and the bias enters once
             return None
         name = next((name for name in ("hidden_states", "hidden_state") if name in kwargs), None)
         state = args[0] if name is None else kwargs[name]

@@ -59,6 +59,7 @@ class BlockProbe:
             _add_vectors(self._heads, (name, layer, None), x.transpose(1, 2).flatten(2))
         self._rows.setdefault(layer, []).append(attention_rows(call))
         t = call.query.shape[2]
+        # Medians sort a row and single scores must be held, so both are taken of a few rows, spread evenly over the sequence.
         few = torch.linspace(0, t - 1, min(self.query_rows, t)).round().long()
         few_rows = attention_rows(call, rows=few, median=True)
         assert few_rows.median is not None
@@ -151,6 +152,7 @@ def _attention_curves(parts: list[AttentionRows], medians: list[Tensor]) -> dict
     def row_mean(x: Tensor) -> float:
         return float(x[counted].mean())
 
+    # By head before the absolute value: heads whose scores are shifted up and down would cancel in a mean over all of them.
     offsets = mean.masked_fill(~counted, 0.0).sum(1) / counted.sum(1)
     sequence_high = torch.cat([part.maximum.masked_fill(part.open < 2, 0.0).amax((1, 2)) for part in parts])
     sequence_low = torch.cat([part.minimum.masked_fill(part.open < 2, 1.0).amin((1, 2)) for part in parts])

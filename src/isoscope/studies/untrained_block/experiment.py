@@ -152,6 +152,7 @@ def cell_identity(choice: NetworkChoice, trial: Trial) -> dict[str, Any]:
 
 def run_experiment(run: Run, choice: NetworkChoice, trial: Trial, step: Callable[[], None] = lambda: None) -> bool:
     """Run the experiment and write it as a cell; False if the run holds it already. `step` is called after each bias norm."""
+    # In the form in which it is read back from the run: tuples become lists there, and the key must not change.
     identity = json.loads(json.dumps(cell_identity(choice, trial)))
     key = key_of(identity)
     if run.cell(key) is not None:
@@ -164,6 +165,7 @@ def run_experiment(run: Run, choice: NetworkChoice, trial: Trial, step: Callable
     s = trial.sizes
     spec = {"data": f"{s.batch} sequences of {s.length} embeddings", "draws": trial.draws, "cell": key, **choice.identity(), **asdict(s)}
     rows = make_table(_table_rows(series, columns, spec, n, subject.width), TABLE_COLUMNS)
+    # Only the manifest gets the time, after the rows are made: the same experiment gives the same rows.
     spec["seconds"] = round(time.monotonic() - started, 1)
     run.write_cell(identity, columns, spec, rows, series)
     return True
@@ -178,6 +180,7 @@ def _measure_curves(
         # A seed per draw, independent of the number of draws: the first two of five are the same as the two of two.
         seed = int(np.random.SeedSequence([trial.seed, draw]).generate_state(1)[0])
         subject.draw(seed)
+        # A generator of its own: the direction must not depend on how many numbers a network draws for its weights.
         direction = torch.randn(subject.width, generator=torch.Generator().manual_seed(seed + 1))
         direction /= direction.norm()
         for norm in trial.norms:

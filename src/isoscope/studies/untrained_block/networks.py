@@ -157,6 +157,7 @@ class PlainNetwork:
         """Draw blocks and embeddings with this seed; embeddings and words are the same for every kind of network."""
         s = self.sizes
         generator = torch.Generator().manual_seed(seed)
+        # Before anything that depends on the kind of network, so that all kinds read the same input.
         table = torch.randn(s.vocabulary, s.d, generator=generator).mul_(s.sigma)
         words = torch.randint(s.vocabulary, (s.batch, s.length), generator=generator)
         x = table[words]
