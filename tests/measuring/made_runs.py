@@ -57,6 +57,8 @@ def write(path, layers, mask, *, model="net", fingerprint="f", keep="all", step=
         "fingerprint": fingerprint,
         "documents": len(mask),
         "tokens": int(mask.sum()),
+        "counted": "tokens",
+        "unit": "document",
         "seq_len": 12,
         "dtype": "float64",
     }
