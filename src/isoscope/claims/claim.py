@@ -60,7 +60,7 @@ class Claim:
     refuted_by: str
     needs: str
     decide: Decide
-    """`decide(table, series)` returns a verdict: undecided, never an error, where rows are missing."""
+    """`decide(table, series)` returns a verdict: undecided, never an error, if rows are missing."""
 
 
 class Section(list[Claim]):

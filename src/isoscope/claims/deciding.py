@@ -51,7 +51,7 @@ def single_outcome(effect: Estimate, threshold: float, *, above: bool = True) ->
 
 
 def p_value(effect: Estimate, threshold: float) -> float:
-    """The two-sided p that belongs to a 95 % interval: 0.05 where its nearer end lies on the threshold.
+    """The two-sided p that belongs to a 95 % interval: 0.05 if its nearer end lies on the threshold.
 
     >>> round(p_value(Estimate(0.3, 0.2, 0.35), 0.2), 3), p_value(Estimate(0.3), 0.2)
     (0.05, nan)
@@ -132,7 +132,7 @@ def most_models(outcomes: Sequence[Outcome]) -> ModelShare:
 
 
 def _share_that_holds(outcomes: Sequence[Outcome]) -> Estimate:
-    """The share that holds. Its interval reaches from all undecided ones failing to all of them holding."""
+    """The share of outcomes that hold. The interval reaches from all undecided outcomes failing to all of them holding."""
     n = len(outcomes)
     if not n:
         return Estimate(NAN)

@@ -22,7 +22,7 @@ from isoscope.statistics.jackknife_groups import effective_groups
 
 TRANSFORMERS = ("token", "character", "speech", "vision")
 COSINES = ("between_cosine", "mean_cosine")
-"""The cosine of pairs from different items; where it is not known, that of all pairs."""
+"""The cosine of pairs from different items or, if that is not known, of all pairs."""
 MODEL_NAMES: dict[str, str] = {
     # A look-behind keeps a short name out of longer words: T5 is not in "byt5", MiT not in "limit-b0".
     "ByT5": r"byt5",
@@ -79,7 +79,7 @@ def rows_by_model(rows: pd.DataFrame) -> RowsByName:
 
 
 def rows_by_stack(rows: pd.DataFrame) -> RowsByName:
-    """The rows of each stack. The name of a stack is that of its model, with the stack in brackets where there are several."""
+    """The rows of each stack, by the name of its model; if the model has several stacks, the stack is added in brackets."""
     known = rows[["model", "stack"]].drop_duplicates()
     several = set(known.loc[known["model"].duplicated(keep=False), "model"])
     return {
@@ -122,12 +122,12 @@ def add_band(rows: pd.DataFrame, left_out: pd.DataFrame) -> pd.DataFrame:
 
 
 def greatest_layer(rows: pd.DataFrame, *, less: str | None = None) -> Estimate:
-    """The greatest number over a model's layers, with an interval that allows for how many there are; `less` as in `row_estimates`."""
+    """The greatest number over a model's layers, with an interval that allows for the number of layers; `less` as in `row_estimates`."""
     return greatest_of(row_estimates(rows, less=less), _band_of(rows))
 
 
 def least_layer(rows: pd.DataFrame) -> Estimate:
-    """The least number over a model's layers, with an interval that allows for how many there are."""
+    """The least number over a model's layers, with an interval that allows for the number of layers."""
     return least_of(row_estimates(rows), _band_of(rows))
 
 
@@ -276,9 +276,9 @@ def stack_profiles(table: pd.DataFrame, metrics: Collection[str], stack: str) ->
 
 
 def blocks_of_different_n(table: pd.DataFrame, stack: str) -> LeftOut:
-    """The decoders, or encoders, whose blocks have different n with all tokens: part of their shape would be that of n.
+    """The decoders, or encoders, whose blocks have different n under all tokens: part of their shape would come from n.
 
-    Without sinks, the blocks of any model may differ by a few tokens. That is not counted.
+    Without sinks, the blocks of any model may differ by a few tokens. That is ignored.
     """
     rows = model_rows(table, ["top_share"], LANGUAGE)
     return layers_of_different_n(rows_by_model(rows[rows["stack"].eq(stack) & rows["layer"].gt(0)]))

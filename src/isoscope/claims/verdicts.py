@@ -42,9 +42,9 @@ def decide_models(
 
     Args:
         effects: the effect on each model.
-        thresholds: one threshold for all, or several for each model; where these disagree, the claim is undecided.
-        quantifier: of how many models it is claimed: `every_model` or `most_models`.
-        measure: what the effect is, in words that begin a sentence.
+        thresholds: one threshold for all, or several for each model; if these disagree, the claim is undecided.
+        quantifier: the number of models that it is claimed for: `every_model` or `most_models`.
+        measure: the effect in words that begin a sentence.
         above: whether the effect is claimed to lie above the thresholds, or below.
         unit: the word for one model.
     """
@@ -130,7 +130,7 @@ def level_table(effects: Effects, thresholds: float | Thresholds) -> Thresholds:
 
 
 def make_findings(effects: Effects, levels: Thresholds, at_levels: Sequence[Mapping[str, Outcome]], *, above: bool) -> tuple[Finding, ...]:
-    """One finding per effect; undecided where thresholds disagree."""
+    """One finding per effect; undecided if thresholds disagree."""
     farthest, nearest = (max, min) if above else (min, max)
     findings = []
     for name, effect in effects.items():

@@ -36,7 +36,7 @@ class Cloud:
     groups: Groups | None = None
     sample: Sample | None = None
     unit: float = 1.0
-    """The length that counts as 1 in all sums: a power of two, other than 1 where squares would overflow or vanish."""
+    """The length that counts as 1 in all sums: a power of two, other than 1 if squares would overflow or vanish."""
     duplicates: int | None = None
     """Rows of a whole matrix that repeat an earlier one; None if only the sample can tell."""
     _neighbours: Neighbours | None = field(default=None, init=False, repr=False, compare=False)
@@ -76,7 +76,7 @@ class Cloud:
         return part in ("directions", "sums") or getattr(self.moments, part, None) is not None
 
     def duplicates_note(self, sampled: int, fate: str) -> str:
-        """Return how many exact duplicates there are in the sample and, if known, among all points; empty if there are none.
+        """Return a note on the exact duplicates in the sample and, if known, among all points; empty without duplicates.
 
         >>> Cloud(Moments(2)).duplicates_note(12, "left out")
         '12 exact duplicates left out'
@@ -93,7 +93,7 @@ class Cloud:
         return self.sample
 
     def neighbours(self, k: int | None = None, *, progress: Callable[[int], None] = lambda rows: None) -> Neighbours:
-        """Return the k nearest neighbours of each distinct point of the sample; without k, all that one search gives, up to `REACH`."""
+        """Return the k nearest neighbours of each distinct point of the sample; without k, as many as one search gives, up to `REACH`."""
         known = self._neighbours
         if known is None or known.distances.shape[1] < (min(REACH, len(known.kept) - 1) if k is None else k):
             # A search for two neighbours takes a quarter of the time, and often nothing asks for more.
@@ -135,7 +135,7 @@ class Cloud:
         return max(low, bounds[0]), min(high, bounds[1])
 
     def spectrum(self, *, centred: bool = True) -> Spectrum:
-        """Return the eigenvalues of the covariance or, uncentred, of Σxxᵀ/n; an error says what to do if there are none."""
+        """Return the eigenvalues of the covariance or, uncentred, of Σxxᵀ/n; raise an error that says how to get them if there are none."""
         if self.n < 1 + centred:
             raise IsoscopeError("A spectrum needs at least two points.")
         if self.moments.second is None:
@@ -188,8 +188,8 @@ class Cloud:
     ) -> Number:
         """Return a function of the eigenvalues (last axis) as a number.
 
-        The value is exact. The interval is a bootstrap of the sample's documents, moved onto the exact value; since documents are seen
-        only through a sample, it is if anything too wide. The null is the mean over isotropic Gaussian clouds of this n and d.
+        The value is exact. The interval is a bootstrap of the sample's documents, moved onto the exact value. It is slightly conservative,
+        because documents are seen only through a sample. The null is the mean over isotropic Gaussian clouds of this n and d.
         """
         n, d = self.n, self.d
         if not self._has_spread(centred):

@@ -148,7 +148,7 @@ def _compare_clusters(sample: Sample) -> Comparison:
     k = len(clusters.centres)
 
     def within(points: np.ndarray) -> Measured:
-        # A control has no clusters of its own: it is divided into as many, so that both are cut equally fine.
+        # A control has no clusters of its own. It is divided into the same number, so that both are cut equally fine.
         return cluster_shapes(points, (clusters if points is distinct.points else kmeans(points, k)).label)
 
     return compare(distinct, sample.d, within, f"{k} clusters, silhouette {clusters.silhouette:.2f}")

@@ -237,7 +237,7 @@ def associations(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def group_rows(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """The rows of one group under one policy: its models, and the group as a whole, by predictor."""
+    """Yield the rows of one group under one policy: by predictor its models, then the group as a whole."""
     keys = [*UNIT, "stack", "place"]
     known = rows.drop_duplicates([*keys, "metric"]).set_index(keys)
     series = {str(name): own["value"] for name, own in known.groupby("metric")}
@@ -267,7 +267,7 @@ def pool_models(by_model: list[tuple[str, Association]]) -> Pooled:
 
 
 def add_verdicts(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows with Holm's p over the models of one policy and predictor, and a verdict each."""
+    """Return the rows with Holm's p over the models of each policy and predictor, and with a verdict each."""
     tried = frame["model"].notna() & (frame["layers"] >= FEWEST_LAYERS).fillna(False)
     for _, rows in frame[tried].groupby(["policy", "predictor"], sort=False):
         frame.loc[rows.index, "adjusted_p"] = holm(rows["p"].to_numpy(float))
@@ -276,7 +276,7 @@ def add_verdicts(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def verdict(row: Mapping[Hashable, Any]) -> str:
-    """Whether drift and cosine go together: `holds`, `fails` (they go apart), `undecided`, or why there is none."""
+    """Whether drift and cosine go together: `holds`, `fails` (they move apart), `undecided`, or the reason for no verdict."""
     whole = pd.isna(row["model"])
     if not whole and row["layers"] < FEWEST_LAYERS:
         return f"no verdict: fewer than {FEWEST_LAYERS} layers"

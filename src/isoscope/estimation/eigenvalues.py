@@ -52,7 +52,7 @@ class Spectrum:
         assert self.matrix is not None
         from scipy.linalg import eigh
 
-        # Symmetric, so that its transpose is itself in the order that LAPACK can overwrite: of large ones every copy counts.
+        # The matrix is symmetric, so its transpose is the same matrix in the memory order that LAPACK can overwrite. That saves a copy.
         matrix, self.matrix = self.matrix.T, None
         values, vectors = eigh(matrix, driver="evd", check_finite=False, overwrite_a=True)
         # A layer norm leaves a direction empty; float32 products would put their rounding there, and its root into every rank.

@@ -116,7 +116,7 @@ def greatest_of(estimates: Sequence[Estimate], widen: float | None = None) -> Es
 
 
 def mean_of(estimates: Sequence[Estimate]) -> Estimate:
-    """The mean of numbers from the same documents. Their errors count as fully correlated, so the interval is if anything too wide."""
+    """The mean of numbers from the same documents. Their errors count as fully correlated, so the interval is conservative."""
     if not estimates:
         return Estimate(NAN)
     value, low, high = (float(np.mean([getattr(estimate, name) for estimate in estimates])) for name in ("value", "low", "high"))
@@ -212,11 +212,11 @@ def band_factor(moves: Floats, freedom: float) -> float:
 
 
 def exact_permutation(values: Sequence[float], is_decoder: Sequence[bool]) -> float:
-    """p of the difference between the means of two groups of models, two-sided, over all ways to label as many of them decoders.
+    """Two-sided p of the difference between the means of two groups of models, over all ways to label the same number of them decoders.
 
-    The part of all C(n, k) relabellings whose difference of means is at least as large, in size, as the one that was found. Models are
-    the units: it asks whether the labels matter, and takes no model's layers or documents for more evidence. NaN with fewer than three
-    models in a group, where nothing can be decided.
+    This is the fraction of all C(n, k) relabellings whose difference of means is at least as large, in size, as the observed one. Models
+    are the units: the test asks whether the labels matter, and the layers or documents of a model are no further evidence. NaN with fewer
+    than three models in a group, which can decide nothing.
 
     >>> exact_permutation([0.5, 0.6, 0.7, 0.1, 0.2, 0.0], [True, True, True, False, False, False])
     0.1

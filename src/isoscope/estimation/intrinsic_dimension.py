@@ -17,7 +17,7 @@ from isoscope.estimation.neighbours import Neighbours
 from isoscope.estimation.resampled_neighbours import Among, isotropic_clouds, jackknife_error, mean_length, round_sample_size
 
 FEWEST = 10
-"""Fewer distinct points have no dimension."""
+"""The smallest number of distinct points that have a dimension."""
 TINY = 1e-8
 """Razzhigaev et al. drop points nearer to their neighbour than this (in mean lengths of a centred point), and those with μ − 1 below it."""
 SCALE = 8
@@ -189,7 +189,7 @@ def shared_error(influence: Floats, seen: Rows) -> tuple[float, float]:
     """Return the standard error of a mean of influences, and its degrees of freedom: the effective number of items less one.
 
     Two rows depend on each other if they see the same points or come from one item. Var = Σ wᵢⱼzᵢzⱼ/n² with w the part of the points
-    seen that are the same, which is a sum of squares over points; the pairs of one item are added with w = 1.
+    seen that both share, which is a sum of squares over points; the pairs of one item are added with w = 1.
     """
     n, width = seen.points.shape
     items, unit = np.unique(seen.unit, return_inverse=True)

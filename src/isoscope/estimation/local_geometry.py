@@ -23,7 +23,7 @@ from isoscope.statistics.sample import Sample
 NEIGHBOURS = 64
 """Points in a neighbourhood."""
 CENTRES = 256
-"""Points whose neighbourhoods are measured: the first distinct ones of the sample, which is in the random order of hashes."""
+"""Points whose neighbourhoods are measured: the first distinct points of the sample, which is in the random order of hashes."""
 MEASURES = ("share", "isoscore")
 """The two measures of the shape of a set of points, in the order of their arrays."""
 ROWS = 4096
@@ -38,18 +38,18 @@ Measured = tuple[Floats, Floats]
 
 @dataclass(frozen=True)
 class DistinctPoints:
-    """The distinct points of a sample about their mean, the first of each set of equal ones, in the order of the sample."""
+    """The distinct points of a sample about their mean, the first of each set of equal points, in the order of the sample."""
 
     points: np.ndarray
     """(n, d) float32, centred in float64."""
     owner: np.ndarray
     """(n,) the number of each one's document."""
     duplicates: int
-    """Points left out because they are equal to one that stayed."""
+    """Points left out because an equal point is included."""
 
     @classmethod
     def of(cls, sample: Sample) -> DistinctPoints:
-        """Return those of a sample; one with NaN or infinity is refused."""
+        """Return the distinct points of a sample; refuse a sample with NaN or infinity."""
         # Centred in float64 and only then rounded: in float32 a common offset would take the digits that tell neighbours apart.
         firsts = distinct(sample.points)
         points, owner = sample.points[firsts], np.unique(sample.unit[firsts], return_inverse=True)[1]
@@ -172,7 +172,7 @@ class Comparison:
     """(CONTROLS, 2)."""
     shuffled: Floats
     whole: Floats
-    """Of all points at once."""
+    """The shape of all points at once."""
     description: str
     """How the shapes were made, for the note."""
 

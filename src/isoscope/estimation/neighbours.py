@@ -27,7 +27,7 @@ from isoscope.statistics.kernel import one_thread
 ROWS, COLUMNS = 1024, 2048
 """Products that each thread holds at a time: with larger blocks, BLAS spends less of its time on packing its factors."""
 LEAF = 256
-"""Products of more points than this among themselves are divided, so that few pairs are computed twice."""
+"""Products of more points than this with themselves are divided into tiles, so that few pairs are computed twice."""
 UNIT = 2.0**-24
 """The largest relative error of rounding to float32."""
 SPAN = 2.0**50
@@ -43,11 +43,11 @@ class Neighbours:
     distances: Floats
     """(n, k) Euclidean, increasing along the row."""
     indices: np.ndarray
-    """(n, k) which of the distinct points they are; of equally near ones the first."""
+    """(n, k) the numbers of these neighbours among the distinct points; of equally near points the first is preferred."""
     kept: np.ndarray
-    """(n,) which of the given points the distinct ones are: the first of each set of equal ones."""
+    """(n,) the number of each distinct point among the given points: the first of each set of equal points."""
     owner: np.ndarray
-    """(m,) which of the distinct points each of the given ones is."""
+    """(m,) the number, among the distinct points, of each given point or its equal."""
     again: int = 0
     """Points whose neighbours were in doubt because of rounding, and were searched for a second time."""
 
@@ -83,7 +83,7 @@ def neighbours(
 
 
 def distinct(points: np.ndarray) -> np.ndarray:
-    """Return which of the points (m, d) are the first of each set of equal ones, in the given order; NaN and infinity are refused.
+    """Return the numbers of the first point of each set of equal points (m, d), in the given order; NaN and infinity are refused.
 
     >>> distinct(np.array([[0.0, 1.0], [2.0, 1.0], [-0.0, 1.0]])).tolist()
     [0, 1]
@@ -124,7 +124,7 @@ def row_hashes(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _distinct(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return the first of each set of equal points, which of these each point is, and the largest absolute value."""
+    """Return the first of each set of equal points, the number of each point's set, and the largest absolute value."""
     hashes, sizes = row_hashes(points)
     word = np.uint64 if points.dtype == np.float64 else np.uint32
     infinite = np.array([np.inf], points.dtype).view(word)[0]
@@ -158,7 +158,7 @@ def rounding(d: int) -> float:
 
 
 def spare(k: int, d: int) -> int:
-    """Return the candidates to keep beyond k, so that rounding rarely leaves a doubt. The doubt grows with the dimension."""
+    """Return how many candidates to keep beyond k, so that rounding rarely leaves a doubt. The doubt grows with the dimension."""
     return 3 + d // 1024 + k // 8
 
 

@@ -1,4 +1,4 @@
-"""The difference of one metric between two clouds: paired if both have read the same documents, from both intervals otherwise."""
+"""The difference of one metric between two clouds: paired if both have read the same documents, otherwise from both intervals."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def unpaired_difference(value: float, a: tuple[float, float, float], b: tuple[fl
 
 
 def same_documents(a: Cloud, b: Cloud) -> bool:
-    """Return whether every group holds as many items of both clouds; with one source, these are the same items."""
+    """Return whether every group holds the same number of items of both clouds; with one source, these are the same items."""
     return a.groups is not None and b.groups is not None and np.array_equal(a.groups.units, b.groups.units)
 
 
@@ -171,5 +171,5 @@ def _bootstrap(value: float, clouds: list[Traced], scale: tuple[float, float]) -
 
 
 def _normal_p(value: float, sd: float) -> float:
-    """Two-sided; where nothing varies, 1 for no difference and 0 for any."""
+    """Two-sided p; if nothing varies, 1 for no difference and 0 for any."""
     return math.erfc(abs(value) / sd / math.sqrt(2)) if sd > 0 else float(value == 0)

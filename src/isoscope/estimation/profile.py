@@ -18,7 +18,7 @@ from isoscope.estimation.metric import AnyCloud, Declaration, Question, Subject,
 from isoscope.statistics.jackknife_groups import effective_groups
 
 FEWEST_BLOCKS = 6
-"""A stack of fewer blocks has no first sixth, or no middle third, of its own."""
+"""In a stack of fewer blocks, the first sixth or the middle third holds no block."""
 SHARED_DOCUMENTS = 0.9
 """An interval needs at least this fraction of each layer's documents in the samples of all layers."""
 
@@ -178,11 +178,11 @@ def independent_moves(shifts: Floats) -> Floats:
 def contrast_interval(contrasts: Floats, moves: Floats, freedom: float, *, extreme: Literal["smallest", "largest"]) -> tuple[float, float]:
     """A 95 % interval of the smallest of several contrasts between blocks, or of the one that is largest in size.
 
-    The smallest contrast is above a threshold if all are: its lower end is the smallest of their lower ends, and none of these must be
-    wider for that. It is below the threshold if one of them is, and the smallest of several is too low by chance: so its upper end is the
-    smallest upper end of a band that holds all contrasts at once, by max-t over the draws. The largest is the same, turned round. Each
-    contrast has Student's interval with the effective number of documents, since quantiles of draws from few documents are too narrow.
-    The larger of two ends is not smooth, so its own draws do not show how far it moves.
+    The smallest contrast is above a threshold if all are, so its lower end is the smallest of their lower ends, which need no widening.
+    It is below the threshold if any is, and chance makes the smallest of several too low. So its upper end is the smallest upper end of a
+    band that holds all contrasts at once, by max-t over the draws. For the largest contrast the ends swap roles. Each contrast has
+    Student's interval with the effective number of documents, since quantiles of draws from few documents are too narrow. An extreme is
+    not a smooth function, so its own draws would not show how far it moves.
 
     Args:
         contrasts: (m,) the contrasts of the whole sample.

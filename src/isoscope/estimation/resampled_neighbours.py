@@ -27,11 +27,11 @@ MOST = 20
 
 @dataclass(frozen=True)
 class Among:
-    """The nearest neighbours of chosen points among the chosen, (m, k); points of which too few are known are left out."""
+    """The nearest neighbours of chosen points among the chosen points, (m, k); points with too few known neighbours are left out."""
 
     distances: Floats
     indices: np.ndarray
-    """Which of the chosen ones they are."""
+    """Their numbers among the chosen points."""
     size: int
     """How many points were chosen."""
 
@@ -56,8 +56,8 @@ def among(found: Neighbours, chosen: np.ndarray, k: int) -> Among:
 def jackknife_error(found: Neighbours, k: int, fit: Callable[[Among], float], unit: np.ndarray) -> tuple[float, float]:
     """Return the standard error of a fit to k neighbours, by leaving out groups of items in turn, and its degrees of freedom.
 
-    Each fit takes the neighbours that are then nearest. This is valid for neighbourhoods of many points, which all depend on each other in
-    high dimension. It is somewhat too wide. NaN with fewer than three effective groups.
+    Each fit takes the neighbours that are nearest without the group. This is valid for neighbourhoods of many points, which all depend on
+    each other in high dimension. It is slightly conservative. NaN with fewer than three effective groups.
 
     Args:
         found: the neighbours of all points, some more than k of each.

@@ -185,7 +185,7 @@ def _site_without(call: AttentionCall, part: str) -> Site:
 
 
 def size_of(statistics: Heads | AttentionStatistics) -> StatisticsSize:
-    """The size of statistics from their arrays, all of which are there from the start."""
+    """The size of statistics from their arrays, which are allocated at the start."""
     if isinstance(statistics, AttentionStatistics):
         total = sum(array.nbytes for array in statistics.state().values())
         return StatisticsSize(total, total, 0)

@@ -41,7 +41,7 @@ class Reduced:
 def measure_model(
     run: Run, reference: ModelReference, source: Source, options: Options, progress: Progress, *, identity: Identity, part: bool = False
 ) -> None:
-    """Measure one model into the run, unless the run holds its cell already; `identity` is what determines the cell.
+    """Measure one model into the run, unless the run holds its cell already; `identity` determines the cell.
 
     A `part` is a shard that nobody reads before it is merged: it gets no tables, it may be empty, and its model stays for the next one.
     """
@@ -53,7 +53,7 @@ def measure_model(
     forget_peak()
     with limit_threads(options.threads):
         reduced = _reduce_source(run, key, reference, source, options, progress, part)
-        gc.collect()  # a model and its hooks hold each other; the metrics must not find the model still in memory
+        gc.collect()  # a model and its hooks refer to each other; the model must be out of memory before the metrics are computed
         cell = finish_cell(run, identity, reduced, options, progress, with_tables=not part)
     counted, size = f"{reduced.spec['tokens']:,} {reduced.spec['counted']}", sum(file["bytes"] for file in cell.manifest["files"].values())
     progress.note(f"{reference.name}: {counted}, {len(reduced.statistics)} sites, {format_bytes(size)} kept")

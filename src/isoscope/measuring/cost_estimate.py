@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 COMPILED_MODULE, COMPILED_BYTES = "isoscope.statistics.kernel_fused", 100_000_000
-"""The kernel that is compiled with the first batch, and about what the compiler takes."""
+"""The kernel that is compiled with the first batch, and about the memory that the compiler takes."""
 
 FREED_STATES = 30
 """States of a batch that the C library keeps after they were freed, once it has seen a few batches: 10 to 50 were measured."""

@@ -136,7 +136,7 @@ def run_now(act: Callable[[], object]) -> Future[list[str]]:
 
 
 class Retrying:
-    """Tries tasks again on another executor: in a new process if one ended, and with half the batch if memory ran out."""
+    """Retries tasks on another executor: in a new process if one died, and with half the batch if memory ran out."""
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
@@ -231,7 +231,7 @@ class Workers:
         while self._waiting and (free := [slot for slot in self._slots if not slot.busy]):
             task, outer = self._waiting.popleft()
             weights = task.reference.weights
-            # A process that holds the model, or else one that holds none, so that fewer models are loaded again.
+            # Prefer a process that holds the model, then an empty one: taking another's place would make it load its model again.
             slot = min(free, key=lambda slot: (slot.weights != weights, bool(slot.weights)))
             slot.weights, slot.busy = weights, True
             kills_before = oom_kills()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 SHARDS = "parts"
-"""The folder within a run where shards lie until they are merged. It is a run of its own, which no table reads."""
+"""The folder within a run that holds shards until they are merged. It is a separate run, which no table reads."""
 
 
 @missing_extras_as_user_errors("Measuring a model")
@@ -201,7 +201,7 @@ class ModelJob(Job):
 
 
 class Measurement:
-    """Models to measure into a run, planned: each name is looked up first, so that a misspelt last name costs nothing."""
+    """The plan of a measurement of models into a run. All names are looked up first, so a misspelt last name costs nothing."""
 
     def __init__(
         self, models: Iterable[str], data: Name | Iterable[Name], out: str | Path, options: Options, engine: Engine, column: str | None

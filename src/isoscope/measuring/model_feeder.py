@@ -39,7 +39,7 @@ BYTES = 4
 """Of a float32."""
 
 _held: dict[tuple[Any, ...], LoadedModel] = {}
-"""The model that the shards of one source share in this process; tapped or not it computes the same, so it need not be loaded again."""
+"""The model that the shards of one source share in this process. Taps do not change what it computes, so it is loaded once."""
 
 
 def _load_or_reuse(reference: ModelReference, options: Options, *, hold: bool) -> LoadedModel:
@@ -133,7 +133,7 @@ class ModelFeeder(Feeder):
 
     def windows(self) -> Iterator[Iterable[Batch]]:
         """The batches of whole items, window by window."""
-        # Many inputs are held, to be sorted, only where lengths can be mixed.
+        # Text has sequences of all lengths, so many are held to be sorted. Images and frames gain nothing from it and take more memory.
         held = WINDOW_BATCHES if self.reader.unit == "tokens" else 1
         for window in self.stream.windows(held * self.batch_tokens, by_sequence=self.by_sequence):
             yield self._batches(window)

@@ -92,7 +92,7 @@ class ModuleFeeder(Feeder):
 
     def batch(self, value: Any) -> Batch:
         """One of the user's batches."""
-        # Before the batch is run: a module may write into what it is given.
+        # Before the batch is run, because a module may write into its input.
         add_to_digest(self._digest, value)
         mask = find_mask(self._arguments(value))
 
@@ -119,7 +119,7 @@ class ModuleFeeder(Feeder):
             self.feed(self.module, copy_batch(value) if copy else value)
 
     def calibration_batches(self, first: Batch) -> Iterable[Batch]:
-        """The first batch: there is no other way to see some of them twice."""
+        """The first batch, because the user's batches may be an iterator that can be read only once."""
         return (first,)
 
     def check_blocks(self, blocks: Blocks) -> None:
@@ -280,7 +280,7 @@ def copy_batch(value: Any, device: torch.device | None = None) -> Any:
 
 
 def add_to_digest(digest: Any, value: Any) -> None:
-    """Add a value to a digest: tensors by content, containers by what they hold, anything else by its pickle."""
+    """Add a value to a digest: tensors and containers by their content, anything else by its pickle."""
     if isinstance(value, Tensor):
         # Type and shape first: the same bytes in another shape are another batch. As bytes, because numpy has no bfloat16.
         digest.update(str((value.dtype, tuple(value.shape))).encode())

@@ -92,7 +92,7 @@ class Options:
             raise IsoscopeError(f"--{idle[0].replace('_', '-')} is about attention, which is not tapped; add --taps hidden,attention.")
 
     def identity(self) -> dict[str, Any]:
-        """The options that determine the statistics: not batch size, threads, device or what is kept."""
+        """The options that determine the statistics; batch size, threads, device and storage do not."""
         always = (
             "layers",
             "second_moments",
@@ -106,7 +106,7 @@ class Options:
             "dtype",
             "seed",
         )
-        # Options that do nothing here stay out of the identity, so that the keys of cells do not change when such an option is added.
+        # Options that have no effect here stay out of the identity, so that adding an option does not change the keys of older cells.
         sometimes = (("taps", *OF_ATTENTION) if self.attention else ()) + (("channels",) if self.channels else ())
         return {name: getattr(self, name) for name in (*always, *sometimes)} | {"statistics": VERSION}
 
@@ -123,7 +123,7 @@ class Options:
         return "hidden" in self.taps or site.kind in ATTENTION_KINDS
 
     def check_layers(self, sites: Collection[Site], depths: Mapping[str, int], model: str) -> None:
-        """Refuse layers that the model does not have: `sites` are all that it has, `depths` how often each stack calls a block."""
+        """Refuse layers that the model lacks; `sites` are all of its sites, `depths` the number of blocks that each stack calls."""
         if tapped := [site for site in sites if self._taps(site)]:
             _check_layers("--layers", self.layers, tapped, depths, model)
             _check_layers("--second-moments", self.second_moments, tapped, depths, model)

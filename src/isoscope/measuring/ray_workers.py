@@ -85,7 +85,7 @@ class RayWorkers:
 
     @property
     def count(self) -> int:
-        """As many as the present nodes have room for, and one that waits. Nodes may come and go."""
+        """The number of tasks that the present nodes have room for, plus one that waits. Nodes may come and go."""
         import ray
 
         resources, needs = ray.cluster_resources(), self._needs(0)
@@ -121,7 +121,7 @@ class RayWorkers:
         return outer
 
     def _receive(self, reference: Any, task: Task, outer: Future[list[str]]) -> None:
-        """Wait for a cell and write it. Only a few are in memory at a time, the others stay in the object store."""
+        """Wait for a cell and write it. Only a few cells are in memory at a time; the others stay in the object store."""
         import ray
         from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
 

@@ -34,14 +34,14 @@ class Job:
         raise NotImplementedError
 
     def finish(self) -> None:
-        """Do what is left once the work succeeded."""
+        """Complete the job after its work succeeded."""
 
     def fail(self, error: IsoscopeError, *, fetched: bool) -> None:
-        """Remember why the job failed, in its work or already when it was fetched. To raise the error stops all jobs."""
+        """Remember why the job failed, in its work or already when it was fetched. Raising the error stops all jobs."""
         raise NotImplementedError
 
     def clean_up(self, in_use: Sequence[Job]) -> bool:
-        """Delete what the job fetched, unless a job that is `in_use` needs it; whether no further call is needed."""
+        """Delete what the job fetched, unless a job that is `in_use` needs it; return whether no further call is needed."""
         return True
 
 
@@ -61,7 +61,7 @@ class Scheduler:
         """How many jobs succeeded, those included that an earlier command finished."""
 
     def run(self, jobs: Sequence[Job], what: str, *, done: Sequence[Job] = ()) -> None:
-        """Run all jobs; `what` they are called in the progress bar. Those that are `done` already only count, and are cleaned up."""
+        """Run all jobs; `what` is their name in the progress bar. Jobs that are `done` already are only counted and cleaned up."""
         self.succeeded, self._to_clean_up = len(done), list(done)
         with self._progress.bar(what, len(done) + len(jobs), "done") as bar, self._stack:
             bar.advance(len(done))
@@ -72,7 +72,7 @@ class Scheduler:
                 else:
                     job.fail(error, fetched=False)
                     countdown.report(job, "failed")
-                # Never more jobs are running than are measured at once, so that nobody holds more than a few cells or downloads.
+                # No more jobs run than are measured at once: each of them holds a cell in memory, or a download on disk.
                 while self._running and len(self._running) >= (self._executor.count if self._executor else 1):
                     countdown.report(*self._collect())
             while self._running:
@@ -124,7 +124,7 @@ class Scheduler:
         return job, "failed"
 
     def _clean_up(self, fetched: Job | None) -> None:
-        """Clean up after jobs that ended, but for what running jobs and the one that was just fetched still need."""
+        """Clean up after jobs that ended, except for files that running jobs or the job just fetched still need."""
         in_use = [*self._running.values(), *([fetched] if fetched is not None else [])]
         self._to_clean_up = [job for job in self._to_clean_up if not job.clean_up(in_use)]
 

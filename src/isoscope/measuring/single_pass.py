@@ -46,7 +46,7 @@ class Batch:
 
     run: Callable[[], object]
     rehearse: Callable[[], object]
-    """The same forward pass, after which the batch is still as it was: a module may change what it is given."""
+    """The same forward pass on a copy of the batch, because a module may change its input."""
     layout: BatchLayout
 
 
@@ -195,7 +195,7 @@ class Pass:
         self._calibrated = True
 
     def follow(self, run: Callable[[], object], mode: contextlib.AbstractContextManager[Any]) -> None:
-        """Run one forward pass under a mode of the caller's, which may ask `tap.running` where it is; nothing is reduced."""
+        """Run one forward pass under a mode of the caller, which may ask `tap.running` for the current block; nothing is reduced."""
         with self._ignoring_states():
             self._run_tapped(run, mode)
 
@@ -215,7 +215,7 @@ class Pass:
             run()
 
     def _readings(self, site: Site, tensor: Tensor) -> Iterator[tuple[Site, Tensor]]:
-        """The ways in which a state is read: as it is, and if asked for a map as one vector per image."""
+        """Yield the readings of a state: as it is, and on request one vector per image for a map."""
         maps = self.options.image_maps if self.feeder.has_maps and site.kind == "hidden" else "per-position"
         if maps != "per-image":
             yield site, tensor

@@ -35,7 +35,7 @@ Encode = Callable[[Any], list[Chunk]]
 
 @dataclass(frozen=True)
 class Sequence:
-    """One piece of an item; `unit` is the hash of what the jackknife counts as independent."""
+    """One piece of an item; `unit` is the hash of the item or piece that the jackknife counts as independent."""
 
     piece: Chunk
     item: int
@@ -116,7 +116,7 @@ class Stream:
 
 
 def make_batches(window: list[Sequence], tokens: int, *, pads: bool) -> Iterator[list[Sequence]]:
-    """The window's sequences from long to short, as many at a time as fit into `tokens` positions, padding included.
+    """Yield the window's sequences from long to short, in batches that fit into `tokens` positions, padding included.
 
     If a model cannot be padded, only inputs of one shape share a batch.
     """
@@ -162,7 +162,7 @@ def frequency_bins(stream: Stream) -> dict[int, int]:
 
 
 def enough_pieces(encode: Encode, content: Any, needed: int | None) -> list[Chunk]:
-    """The pieces of an item; for a long text only the first ones, with at least `needed` tokens among them.
+    """Return the pieces of an item; for a long text only the first pieces, with at least `needed` tokens.
 
     A cut may change a few tokens before it, and with some tokenizers more than a few: a stretch without spaces is one word, and its best
     division may depend on its end. So two beginnings of different lengths are tokenised, and only pieces on which both agree are taken.

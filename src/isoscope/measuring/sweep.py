@@ -190,7 +190,7 @@ class CheckpointJob(Job):
 
     def fetch(self) -> None:
         """Download the checkpoint, and hash its weights."""
-        # The stamp is taken before the weights are read: a file that changes meanwhile does not match it, and is read again next time.
+        # The stamp is taken before the weights are read: a file that changes in between does not match it and is read again next time.
         self.stamp = stamp_of(self.checkpoint.spec)
         self.reference = self._name(resolve_model(self.checkpoint.spec))
         self.commit = self.reference.revision
@@ -293,7 +293,7 @@ class Sweep:
             self.scheduler.run(left, "checkpoints", done=done)
 
     def _open_executor(self, task: Task) -> AbstractContextManager[Executor]:
-        """The first checkpoint that is here tells how many fit into memory."""
+        """Open the executor with the first fetched checkpoint, whose size tells how many fit into memory."""
         count = self.engine.choose_count(self._left, model_bytes(task.reference), self.options, task.sources.specs)
         return self.engine.open(count, self.options, Progress(quiet=True))
 

@@ -24,7 +24,7 @@ from isoscope.sources import open_source
 class Sources:
     """The sources that `--data` names, each opened once, and which of them each model reads.
 
-    Two objects are equal if they name the same sources. A copy in another process opens them anew there: only the names are sent.
+    Two objects are equal if they name the same sources. Only the names are sent to another process, which opens the sources itself.
     """
 
     specs: tuple[str, ...]
@@ -137,7 +137,7 @@ class Task:
 
     @property
     def is_done(self) -> bool:
-        """Whether the run holds the cell, with all that is to be kept of it."""
+        """Whether the run holds the cell, with everything that is to be stored."""
         return Run(self.run).cell(self.key, self.options.store) is not None
 
     @property
@@ -176,7 +176,7 @@ def run_task(task: Task, progress: Progress, *, check_identity: bool = False) ->
 
 
 def run_task_in_worker(task: Task) -> list[str]:
-    """Measure a cell in a worker process, where nobody sees warnings, and return their texts."""
+    """Measure a cell in a worker process and return the texts of its warnings, which nobody would see there."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", IsoscopeWarning)
         run_task(replace(task, sources=_reuse_open_sources(task.sources)), Progress(quiet=True), check_identity=True)
@@ -185,5 +185,5 @@ def run_task_in_worker(task: Task) -> list[str]:
 
 @lru_cache(maxsize=1)
 def _reuse_open_sources(sources: Sources) -> Sources:
-    """The sources of the previous task if they have the same names, so that a worker opens each source once and not once per task."""
+    """Return the sources of the previous task if they have the same names. A worker then opens each source once, not once per task."""
     return sources

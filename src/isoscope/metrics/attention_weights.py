@@ -31,7 +31,7 @@ def attention_entropy(cloud: AttentionCloud) -> Number:
 
 @_entropy(range=(0.0, 1.0), title="Attention entropy, normalised")
 def attention_entropy_normalised(cloud: AttentionCloud) -> Number:
-    """The entropy of a row of attention as a part of the largest it could be, so that rows and models of any length compare.
+    """The entropy of a row of attention as a fraction of its largest possible value, so that rows and models of any length compare.
 
     ``H / ln(open)``, averaged over rows that see more than one position; a row that sees one has no choice and is left out.
 

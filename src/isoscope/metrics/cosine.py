@@ -172,7 +172,7 @@ def _undefined(cloud: Cloud, reason: str) -> Number:
 def _mean_over_pairs(
     cloud: Cloud, estimate: Callable[[Totals], Floats], pairs: float, reason: str, *, value: float | None = None
 ) -> Number:
-    """Return a mean cosine over this many ordered pairs; undefined, for this reason, if there are none."""
+    """Return a mean cosine over this many ordered pairs; without pairs it is undefined, for the given reason."""
     if not pairs > 0:
         return _undefined(cloud, reason)
     low, high = cloud.jackknife_interval(estimate, bounds=(-1.0, 1.0))
@@ -190,13 +190,13 @@ def _isotropy_score_of(t: Totals, d: int) -> Floats:
 
 @_cosine(range=SCORE_RANGE, interval_about=POPULATION, title="Isotropy score")
 def isotropy_score(cloud: Cloud) -> Number:
-    """How isotropic directions are, on a scale that does not depend on the dimension: 1 is isotropic, 0 is where all agree.
+    """How isotropic directions are, on a scale that does not depend on the dimension: 1 if isotropic, 0 if all agree.
 
     ``1 − c·(1 + (1 − c)(1 − 3c)/(2d))`` with c the mean cosine of points of different documents (c = 0 in the bracket where it is
     negative). Of points b + σz with z ~ N(0, I) it is 1/(1 + ‖b‖²/(dσ²)), the part of the squared length that is not drift: the cosine
     itself falls short of that by up to 1/(2d) of it, which the bracket takes back, to 0.0005 for d ≥ 16. Blind to what is centred.
 
-    Range 0 to 2 + 1/(2d), above 1 by chance or where directions are opposite. Null 1, with standard deviation (1 + 1/(2d))·√(2/(d·pairs)).
+    Range 0 to 2 + 1/(2d), above 1 by chance or if directions are opposite. Null 1, with standard deviation (1 + 1/(2d))·√(2/(d·pairs)).
 
     Mardia and Jupp (2000): Rayleigh's test of uniform directions.
 

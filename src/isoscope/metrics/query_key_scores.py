@@ -1,4 +1,4 @@
-"""Scores before softmax, and what the drift of queries and keys adds to them.
+"""Scores before softmax, and the part of them that comes from the drift of queries and keys.
 
 Queries and keys are taken after their norm, if the model has one, and before rotary.
 """
@@ -114,7 +114,7 @@ def drift_sharpening(cloud: AttentionCloud) -> Number:
     ``Q̄ᵀΣ_KQ̄ / (Q̄ᵀΣ_KQ̄ + tr Σ_QΣ_K)``: the denominator is the pooled row variance of scores. After a norm of queries and keys,
     if there is one, and before rotary. The interval is that of Q̄, with both covariances fixed.
 
-    Range 0 to 1. Null 1/(n + 1): what n queries without drift give by chance.
+    Range 0 to 1. Null 1/(n + 1): the value that n queries without drift give by chance.
     """
     second = cloud.queries.moments.second, cloud.keys.moments.second
     n = cloud.queries.n

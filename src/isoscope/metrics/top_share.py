@@ -82,7 +82,7 @@ def top_share_norm_null(cloud: Cloud) -> Number:
 
 @_bell(layer_value=top_part, title="Bell of the top share")
 def bell(shares: Floats) -> Floats:
-    """How far the top share of the middle blocks lies above that of the first and the last ones; one number per stack.
+    """How far the top share of the middle blocks lies above that of the first and the last blocks; one number per stack.
 
     The mean of `top_share` over the blocks at relative depth ⅓ to ⅔ minus the larger of its means over the first and the last sixth;
     block l of L stands at (l − ½)/L; layer 0 and the state after a final norm are left out. The profile is bell-shaped if the lower
@@ -98,7 +98,7 @@ def bell(shares: Floats) -> Floats:
 
 @_bell(layer_value=top_part_linear, title="Bell of the top share (linear)")
 def bell_linear(shares: Floats) -> Floats:
-    """How far the linear top share of the middle blocks lies above that of the first and the last ones; one number per stack.
+    """How far the linear top share of the middle blocks lies above that of the first and the last blocks; one number per stack.
 
     As `bell`, of `top_share_linear`.
 

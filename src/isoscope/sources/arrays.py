@@ -1,4 +1,4 @@
-"""Matrices on disk, read in blocks of rows: never completely, never memory-mapped, so that memory is a few blocks whatever the size.
+"""Matrices on disk, read in blocks of rows: never completely and never memory-mapped, so memory is a few blocks for any size.
 
 A memory map looks just as cheap, but its pages count as memory of the process while they are used. If the file shrinks or the disk fails,
 the process is killed by a signal and prints no error.
@@ -40,7 +40,7 @@ def open_array(path: str | Path, key: str | None = None) -> ArrayFile:
 
 
 def refuse_matrix(spec: str, column: str | None, modality: str) -> Source | None:
-    """A matrix is no source of items. If one is given where items are expected, point to the command that reads it."""
+    """Refuse a matrix that is given as a source of items, and point to the command that reads it."""
     path = Path(spec)
     if path.suffix.lower() in FORMATS and path.suffix.lower() != ".parquet" and path.is_file():
         raise IsoscopeError(f"{spec} is a matrix, and a model reads documents; to measure the matrix itself: isoscope embeddings {spec}")

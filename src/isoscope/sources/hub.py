@@ -137,7 +137,7 @@ def import_client(dataset: str, module: str) -> Any:
 
 @contextmanager
 def client_errors_as_user_errors(dataset: str) -> Iterator[None]:
-    """Report in one sentence what the hub's client raises. Its versions raise unrelated types for a missing network, name or right."""
+    """Report errors of the hub's client in one sentence. Its versions raise unrelated types for a missing network, name or right."""
     try:
         yield
     except IsoscopeError:

@@ -29,7 +29,7 @@ UNKNOWN_SIZE = 0x7FFF0000
 FRAME_RATE, HOP, WINDOW, SIZE = 16_000, 160, 400, 512
 """Of mel frames: samples per second, samples from one frame to the next, samples in a frame, and length of its Fourier transform."""
 QUIET = 1e-6
-"""Energy added before the logarithm, so that silence has a finite one."""
+"""Energy added before the logarithm, so that the logarithm of silence is finite."""
 
 
 def read_clip(file: BinaryIO, shown: str) -> Clip:

@@ -35,7 +35,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Collapse:
-    """One sign of collapse: which, where, and a sentence about it."""
+    """One sign of collapse: its kind, its layer, and a sentence about it."""
 
     kind: str
     layer: int

@@ -18,12 +18,12 @@ from isoscope.runs.stored_cell import key_of
 
 EXPERIMENT = "watch"
 MAX_FAILURES, MAX_CHARACTERS = 20, 20_000
-"""How many failures a diary keeps, the first ones, and how many characters of each."""
+"""The number of failures that a diary keeps, the first of all, and the number of characters of each."""
 LOG_TAKES = "log takes 'tensorboard', or an object with log(step, values) and close(), or several"
 
 
 class Diary:
-    """Loss, learning rate, gradients, collapse and failed looks by step: one cell of the run, written anew as it grows."""
+    """Loss, learning rate, gradients, collapse and failed looks by step: one cell of the run, rewritten as it grows."""
 
     def __init__(self, run: Run, columns: dict[str, Any], start: int) -> None:
         self._run, self._columns = run, columns

@@ -28,7 +28,7 @@ LEAN = {"taps": "hidden,attention", "sample": 1024, "store": "rows"}
 
 
 class Probe:
-    """Batches of its own, and the pass that runs them through the module."""
+    """A copy of the user's batches, and the pass that runs them through the module."""
 
     def __init__(self, feeder: ModuleFeeder, data: Any, *, attention_is_asked_for: bool) -> None:
         self._feeder, self._pass, self._batches = feeder, Pass(feeder, feeder.options), _copy_batches(data)
@@ -93,7 +93,7 @@ class Probe:
 
 
 def _copy_batches(data: Any) -> list[Any]:
-    """The probe as a list of batches that nobody else can write to."""
+    """Return the probe as a list of copied batches, which no other code can change."""
     if data is None:
         raise IsoscopeError("isoscope.watch needs data: a batch as the model is called with it, or a list of batches.")
     is_batch = isinstance(data, Tensor | Mapping | tuple)

@@ -24,7 +24,7 @@ NAMED = {
     "query": re.compile(r"^(w_?q|q|q_?(proj|projection|lin|linear)|quer(y|ies)(_\w+)?)$", re.IGNORECASE),
     "key": re.compile(r"^(w_?k|k|k_?(proj|projection|lin|linear)|keys?(_(?!value)\w+)?)$", re.IGNORECASE),
 }
-"""Names of modules that make queries and keys, for models in which they cannot be found by what they do."""
+"""Names of modules that make queries and keys, for models in which following tensors does not find them."""
 
 BY_NAME = "its weight was found by name"
 WHOLE = "of the whole weight, whatever else it makes"
@@ -63,7 +63,7 @@ def gradient_norms(projections: Projections) -> dict[tuple[str, int], float]:
 
 
 def find_projections(single_pass: Pass, run: Callable[[], object], stack: str) -> Projections:
-    """The projections of every layer that attends to itself: by what its queries and keys came through, or else by name."""
+    """The projections of every layer with self-attention: found by following its queries and keys back, or else by name."""
     tap = ProjectionTap(single_pass.tap.running)
     single_pass.follow(run, tap)
     blocks, depth = single_pass.tap.stacks[stack], single_pass.tap.depth[stack]
@@ -107,7 +107,7 @@ class ProjectionTap(AttentionTap):
 
 
 def projection(line: Lineage) -> Projection | None:
-    """The projection at the beginning of a lineage, past norms of queries and keys; None where its weight is no parameter."""
+    """The projection at the beginning of a lineage, past norms of queries and keys; None if its weight is not a parameter."""
     own = line.nodes[0].first
     while True:
         parents = line.end.parents

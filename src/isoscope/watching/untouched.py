@@ -1,4 +1,4 @@
-"""A training run is left alone: whatever a look at the model could change is put back."""
+"""Leave a training run unchanged: restore everything that a look at the model could change."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MISSING = object()
 
 @contextlib.contextmanager
 def leave_untouched(module: nn.Module) -> Iterator[None]:
-    """Let the module evaluate in this context; afterwards modes, buffers, attributes and every random state are what they were."""
+    """Let the module evaluate in this context, then restore modes, buffers, attributes and every random state."""
     with keep_random_states(), keep_state(module), evaluating(module):
         yield
 
@@ -127,7 +127,7 @@ def unwrap_model(model: Any) -> tuple[nn.Module, bool]:
 
 
 def _is_sharded(model: nn.Module) -> bool:
-    """Whether no process holds the whole model. Types are compared by name, so that none of these packages need be installed."""
+    """Whether no process holds the whole model. Types are compared by name, so none of these packages needs to be installed."""
     held = [tensor for parameter in model.parameters() for tensor in (parameter, parameter.data)]
     return (
         any(type(part).__name__ == "FullyShardedDataParallel" for part in model.modules())

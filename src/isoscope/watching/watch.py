@@ -168,7 +168,7 @@ class Watch:
         self._warn()
 
     def _measure(self) -> None:
-        """One watched step. Only the first may raise: later ones report what went wrong, and the training continues."""
+        """Measure one watched step. Only the first may raise; later ones report the problem, and the training continues."""
         started, step = time.monotonic(), self.at
         self._may_raise = self._measured is None
         with self._surviving("look", f"The look at step {step} failed"), leave_untouched(self.module):
@@ -221,7 +221,7 @@ class Watch:
     def _surviving(self, part: str, words: str) -> Iterator[None]:
         """Report an exception in this part of a look instead of raising it, unless it is the first look.
 
-        Whatever is not a mistake of the user's keeps its traceback: a bug must look like one, even where it may not end a training.
+        Anything but a user error keeps its traceback: a bug must look like one, even if it must not end a training.
         """
         try:
             yield

@@ -22,7 +22,7 @@ __all__ = ["LATIN", "WikiSource", "clean", "frequent_characters", "keep_characte
 CLEANING_VERSION = 1
 """Part of the fingerprint. Raise it when a change of the cleaning changes the text."""
 SIZE = 205
-"""Characters in the alphabet: enwik8 has as many byte values."""
+"""Characters in the alphabet: the number of different byte values in enwik8."""
 LATIN = "\n" + "".join(map(chr, [*range(0x20, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)])) + "–—‘’“”…•†€′″−→™"
 """The default alphabet: the line feed, printable ASCII, Latin-1 without its two invisible characters, and fifteen signs."""
 ALPHABETS = ("latin", "frequent", "all")
@@ -82,7 +82,7 @@ def keep_characters(text: str, symbols: str) -> str:
 
 
 def frequent_characters(texts: Iterable[str], size: int = SIZE) -> str:
-    """The most frequent characters of texts, sorted by code point. Of equally frequent ones, the lower code point is preferred.
+    """The most frequent characters of texts, sorted by code point. If frequencies are equal, the lower code point is preferred.
 
     The line feed and the space are always among them, because they lay out the text.
 

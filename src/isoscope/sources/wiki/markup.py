@@ -104,7 +104,7 @@ def remove_elements(text: str) -> str:
 def remove_nested(text: str, hidden: frozenset[str]) -> str:
     """Remove templates and tables, and put the words of links in their place.
 
-    A closing mark closes the nearest opening mark of its kind. Of marks opened since then, or still open at the end, only the mark goes.
+    A closing mark closes the nearest opening mark of its kind. Marks opened since then, or still open at the end, lose only the mark.
     """
     out = list[str]()
     stack = list[tuple[str, int]]()  # opening marks, each with the length of `out` at that time

@@ -62,7 +62,7 @@ def drawn_cosines(cloud: Cloud, repeats: int = REPEATS, seed: int = 0) -> Floats
 
 
 def _drawn_cosine(cloud: Cloud) -> Number:
-    """The first drawing, and between which ends 95 of 100 drawings lie: not an interval over documents."""
+    """The first drawing, and the ends between which 95 of 100 drawings lie: this is not an interval over documents."""
     values = drawn_cosines(cloud)
     low, high = np.quantile(values, [0.025, 0.975])
     count = min(len(np.unique(cloud.require_sample().unit)), WORDS)
@@ -82,7 +82,7 @@ def _drawn_share(cloud: Cloud) -> Number:
 
 
 def _batch_share(cloud: Cloud) -> Number:
-    """σ₁²/Σσ² of centred batches of 4,096 points of the sample, averaged; of a smaller sample the only batch is what there is."""
+    """σ₁²/Σσ² of centred batches of 4,096 points of the sample, averaged; a smaller sample is one batch."""
     points = cloud.require_sample().points.astype(np.float64)
     count, size = max(len(points) // BATCH, 1), min(len(points), BATCH)
     shares = []
@@ -131,7 +131,7 @@ def _metric(convention: Convention, reading: Reading) -> str:
 
 
 def answers(cloud: Cloud, names: list[str] | None = None) -> list[Answer]:
-    """A cloud under every convention, or those that are named; its points are what the convention's policy would leave."""
+    """A cloud under every convention, or under the named ones. Its points count as those that the convention's policy leaves."""
     return [
         Answer(one, reading, _number(one, reading, cloud))
         for one in ([convention(name) for name in names] if names is not None else CONVENTIONS.values())
@@ -167,7 +167,7 @@ def of_matrix(
 def conventions_rows(results: Results, names: list[str] | None = None) -> pd.DataFrame:
     """The layers of a run under every convention, or those that are named, as a table of its columns.
 
-    `metric` is `METRIC@CONVENTION`; where a convention takes the state after the final norm as the last layer, `kind` is `final`.
+    `metric` is `METRIC@CONVENTION`; if a convention takes the state after the final norm as the last layer, `kind` is `final`.
     """
     chosen = [convention(name) for name in names] if names is not None else list(CONVENTIONS.values())
     frames = [frame for one in chosen for frame in (_from_table(results, one), _from_clouds(results, one))]
@@ -189,7 +189,7 @@ def _from_table(results: Results, one: Convention) -> pd.DataFrame:
 
 
 def _last_layers(table: pd.DataFrame, *, final: bool) -> pd.DataFrame:
-    """Without the states after a final norm; or with them, and without the layer that they take the place of."""
+    """Drop the states after a final norm or, with `final`, the layers that these states replace."""
     if not final:
         return table[table["kind"] == "hidden"]
     keys = pd.MultiIndex.from_frame(table.assign(layer=block_layers(table))[[*UNIT, "layer"]].astype("string").fillna(""))
@@ -202,7 +202,7 @@ def _spec(text: Any, one: Convention) -> str:
 
 
 def _from_clouds(results: Results, one: Convention) -> pd.DataFrame:
-    """The readings that are something of the source's own, from the samples that the run kept."""
+    """The readings that are not metrics, from the sums and samples that the run kept."""
     own = [reading for reading in one.readings if not reading.metric]
     rows: list[dict[str, Any]] = []
     for manifest in results.manifests() if own else []:

@@ -41,7 +41,7 @@ class Convention:
     policy: str
     """The token policy."""
     final: bool
-    """Whether its last layer is the state after the final norm, where a model has one, as `output_hidden_states` gives it."""
+    """Whether its last layer is the state after the final norm, if a model has one, as `output_hidden_states` gives it."""
     readings: tuple[Reading, ...]
     leaves_open: str
     chosen: str

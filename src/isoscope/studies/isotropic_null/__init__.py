@@ -1,1 +1,1 @@
-"""What isotropic clouds of the same size and dimension would give."""
+"""The numbers that isotropic clouds of the same size and dimension would give."""

@@ -168,7 +168,7 @@ def _with_error(estimate: Any) -> dict[str, Any]:
 
 
 def _write_figures(dimensions: list[int], n: int, measured: pd.DataFrame | None, folder: Path) -> list[str]:
-    """Write figures 17 and 18. The rows of a run go without their layer, so that they fill no profile."""
+    """Write figures 17 and 18. The rows of a run lose their layer, so that they fill no profile."""
     from isoscope.core.table import TABLE_COLUMNS, concat_tables
     from isoscope.report import write_figures
     from isoscope.studies.isotropic_null.experiment import isotropic_tables

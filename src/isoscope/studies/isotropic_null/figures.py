@@ -85,7 +85,7 @@ def isotropic_level(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     models = [curve for group in GROUPS for curve in model_curves(rows[rows["group"] == group])]
     dimensions = [int(d) for d in table.loc[closed_form, "d"]]
     parts = split_by_n(rows, "curve", "average cosine") or [(rows, "")]
-    # A single panel needs no title besides that of the figure.
+    # A single panel needs no title in addition to that of the figure.
     panels = [_level_panel(part, models, dimensions, COSINES[metric], title if len(parts) > 1 else "") for part, title in parts]
     return arrange_panels(panels, table)
 

@@ -1,1 +1,1 @@
-"""What changes over the checkpoints of a training, by how much, and what comes first."""
+"""Changes over the checkpoints of a training: how large they are, and which one comes first."""

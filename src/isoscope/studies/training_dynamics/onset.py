@@ -1,4 +1,4 @@
-"""What changes over a training, by how much, when it begins, and which change comes first."""
+"""Changes over a training: how large they are, when they begin, and which one comes first."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _first(reached: np.ndarray) -> int:
 
 
 def onset_over_seeds(tracks: Sequence[Track]) -> Estimate:
-    """The onset over seeds: the mean of ln(1 + step), on which scale steps are even, with Student's interval; for one seed its own."""
+    """The onset over seeds: the mean of ln(1 + step) with Student's interval; for one seed, its own onset."""
     by_seed = [onset(track) for track in tracks]
     known = [at for at in by_seed if math.isfinite(at.value)]
     if len(known) < 2:
@@ -187,7 +187,7 @@ class Tracks:
 
 
 def onset_rows(suite: MeasuredSuite, tracks: Tracks, levels: dict[str, float]) -> Iterator[dict[str, Any]]:
-    """Rows of when drift, sharpening and alignment begin, by head or hidden layer, and of which of the first two comes first."""
+    """Yield rows with the onsets of drift, sharpening and alignment, by head or hidden layer, and rows with the order of the first two."""
     parts = [("onset_drift", DRIFT, kind, kind != "hidden") for kind in ("query", "key", "hidden")]
     parts += [("onset_sharpening", SHARPNESS, "attention", True), ("onset_alignment", COSINE, "attention", True)]
     each: dict[tuple[str, str], Onsets] = {}

@@ -21,7 +21,7 @@ NAN = float("nan")
 
 def mean_level(parts: Sequence[Level]) -> Level:
     """The mean over layers."""
-    # Layers see the same tokens, so their errors are taken to go together, which is if anything too wide.
+    # Layers see the same tokens, so their errors count as fully correlated, which is conservative.
     return Level(*(float(np.mean([getattr(part, name) for part in parts])) for name in ("value", "error", "freedom")))
 
 
@@ -39,7 +39,7 @@ class Phases:
 
 
 def difference(top: Level, other: Level) -> Estimate:
-    """One dimension minus another with Student's interval, which treats them as independent and is if anything too wide."""
+    """One dimension minus another with Student's interval, which treats them as independent and is therefore conservative."""
     value, error = top.value - other.value, math.hypot(top.error, other.error)
     if not math.isfinite(error):
         return Estimate(value)

@@ -198,8 +198,8 @@ def rise_and_fall(rows: pd.DataFrame) -> str | None:
 def rows_on_page(table: pd.DataFrame, series: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The rows and points that the page embeds, which is everything unless there are trainings.
 
-    A training of thirty checkpoints with all metrics would outweigh the rest of the page, so that only its shown checkpoint is complete.
-    From the others the page holds the metrics that are drawn over steps, under the first token policy; derived numbers are all there.
+    A training of thirty checkpoints with all metrics would outweigh the rest of the page, so only its shown checkpoint is complete.
+    For the others the page holds the metrics that are drawn over steps, under the first token policy. All derived numbers are included.
     """
     if not list_suites(table):
         return table, series

@@ -104,7 +104,7 @@ def cloud_series(suite: MeasuredSuite, seen: Gathered, *, centred: bool) -> Iter
 
 
 def _flatten(where: Points, axes: Points) -> Points:
-    """Arrays that broadcast against each other, as columns with one row per number."""
+    """Broadcast arrays against each other and flatten them into columns with one row per number."""
     return where | {name: array.ravel() for name, array in zip(axes, np.broadcast_arrays(*axes.values()), strict=True)}
 
 

@@ -1,1 +1,1 @@
-"""What an untrained Transformer block does to vectors that share a bias."""
+"""The effect of an untrained Transformer block on vectors that share a bias."""

@@ -48,14 +48,14 @@ def decide_by_cosine(
 
     Args:
         summarise: from the layers of a model to its effect.
-        groups: the groups of models that it is about.
-        names: the models that the claim names; without them it is about all models of the groups.
+        groups: the groups of models that the claim is about.
+        names: the models that the claim names; by default all models of the groups.
         stack: the only stack that counts, if not all do.
         threshold: the threshold; else the three of `cosine_thresholds`, which must agree.
         above: whether the effect is claimed to lie above the threshold, or below.
-        quantifier: of how many models it is claimed.
+        quantifier: the number of models that it is claimed for.
         unit: the word for one model.
-        measure: what the effect is, in words.
+        measure: the effect in words.
     """
 
     def decide(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
@@ -145,7 +145,7 @@ decide_convolutions = partial(decide_by_cosine, groups=["convolution"])
 
 
 def decide_with_and_without_null(decision: Callable[[Callable[[pd.DataFrame], Estimate]], Decide]) -> Decide:
-    """A function that decides by the cosine itself and by the cosine less its null; undecided where the two disagree.
+    """A function that decides by the cosine itself and by the cosine less its null; undecided if the two disagree.
 
     Rectified features have a cosine of 1/π even if they are independent, and the null of their sites says so.
     """

@@ -228,7 +228,7 @@ def queries_and_keys_are_anisotropic_without_bias(table: pd.DataFrame, series: p
 
 
 def head_dimension(spec: object) -> int:
-    """The dimensions of a head, from the experiment's settings; BERT's where these lack them."""
+    """The dimensions of a head, from the experiment's settings or, if these lack them, those of BERT."""
     match parse_object(spec):
         case {"d": int(d), "heads": int(heads)} if 0 < heads <= d:
             return d // heads
