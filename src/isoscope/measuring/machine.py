@@ -83,7 +83,7 @@ def check_disk(folder: Path, needed: int) -> None:
 
 @contextlib.contextmanager
 def hide_current_folder() -> Iterator[None]:
-    """Start processes that import nothing from the current folder, nor do their children: it may be the folder of a stranger's model.
+    """Start processes that import nothing from the current folder, nor do their children: it may hold the code of an untrusted model.
 
     A folder that `sys.path` names in full stays: it belongs to the script that the user runs.
     """

@@ -158,7 +158,7 @@ def _stack_batches(parts: list[Rows], size: int) -> Rows:
 
 def _two_distances(nearest: Neighbours, points: np.ndarray, chosen: np.ndarray) -> Floats:
     """The distances to the two nearest among the chosen points: from the known neighbours if these are enough."""
-    # Of 128 known neighbours, a sixteenth of the points holds about eight: a new search is rarely needed.
+    # A sixteenth of the points holds about eight of a point's 128 known neighbours, so a new search is rarely needed.
     part = among(nearest, chosen, 2)
     return part.distances if part.complete else neighbours(points[chosen], 2).distances
 

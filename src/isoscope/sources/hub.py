@@ -107,7 +107,7 @@ class HubSource:
         return io.BytesIO(raw)
 
     def owns(self, path: str) -> bool:
-        """Whether a path in a row is a file of this dataset, or of an archive of it. Rows are written by strangers."""
+        """Whether a path in a row is a file of this dataset, or of an archive of it. Rows are untrusted."""
         # A file in an archive is written as zip://member::archive; anything else before "::" would be another protocol.
         *archives, place = path.split("::")
         if not all(IN_ARCHIVE.match(archive) for archive in archives):

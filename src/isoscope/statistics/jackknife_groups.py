@@ -127,7 +127,7 @@ class Groups:
         joined.counts = self.counts[:, chosen].sum(1, keepdims=True)
         joined.sums = self.sums[:, chosen].sum(1, keepdims=True)
         joined.products = self.products[:, :, chosen][:, :, :, chosen].sum((2, 3), keepdims=True)
-        joined.units = self.units  # counts items, which are the same under every policy
+        joined.units = self.units  # counts items, whatever slices their points are in
         return joined
 
     def _totals(self, over: Callable[[Floats], Floats]) -> Totals:

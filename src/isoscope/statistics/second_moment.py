@@ -35,7 +35,7 @@ class SecondMoment:
         self.held: list[np.ndarray] = []
         self.shift: Floats | None = None
         self.total: Floats = np.zeros(d)  # Σ(x−c)
-        self._matrix: Floats | None = None  # Σ(x−c)(x−c)ᵀ, right of the diagonal as long as it is not whole
+        self._matrix: Floats | None = None  # Σ(x−c)(x−c)ᵀ; only on and right of the diagonal until `_whole`
         self._whole = True
         self.step = 0.0  # the coarsest relative rounding step of any product so far
 

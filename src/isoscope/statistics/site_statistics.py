@@ -113,7 +113,7 @@ class Moments:
 
 
 VERSION = 4
-"""Goes up when a statistic's meaning changes; cells of another version are computed anew."""
+"""Increased when the meaning of a statistic changes; cells of another version are computed again."""
 
 
 class SiteStatistics:

@@ -1,1 +1,1 @@
-"""Watching the geometry of a model while somebody else's loop trains it."""
+"""Watching the geometry of a model while a training loop of the user trains it."""

@@ -1,4 +1,4 @@
-"""What the isotropic null adds to the instrument."""
+"""The parts that the study of the isotropic null adds to the instrument."""
 
 from __future__ import annotations
 

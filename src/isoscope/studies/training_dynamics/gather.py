@@ -262,7 +262,7 @@ def joined_cosine(queries: Heads, keys: Heads, chosen: list[int], shared: np.nda
 
 def _joined_cloud(heads: Heads, chosen: list[int], order: np.ndarray) -> Cloud:
     """The sums of a layer's heads, concatenated as those of one vector."""
-    # All heads of a layer see the same tokens, so their sums side by side are the sums of the joined vectors: no points are needed.
+    # All heads of a layer see the same tokens, so their concatenated sums are the sums of the joined vectors: no points are needed.
     counts, sums = heads.counts[:, chosen].sum(1), heads.sums[:, chosen].sum(1)[:, :, order]
     d = len(order) * heads.e
     moments, groups = Moments(d, second=False), Groups(d)

@@ -1,4 +1,4 @@
-"""What training dynamics add to the instrument."""
+"""The parts that the study of training dynamics adds to the instrument."""
 
 from __future__ import annotations
 

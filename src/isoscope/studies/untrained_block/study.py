@@ -1,4 +1,4 @@
-"""What the untrained block adds to the instrument."""
+"""The parts that the study of the untrained block adds to the instrument."""
 
 from __future__ import annotations
 

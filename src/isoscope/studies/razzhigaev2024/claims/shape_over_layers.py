@@ -86,7 +86,7 @@ def decoders_rise_above_encoders(table: pd.DataFrame, series: pd.DataFrame) -> V
     needs="three decoders of six blocks or more with a final norm: `isoscope measure GPT2 OPT SMOLLM --out RUN`",
 )
 def bell_survives_the_final_norm(table: pd.DataFrame, series: pd.DataFrame) -> Verdict:
-    """B under all tokens as it is, and with the state after the final norm as the last block, with the interval of the former."""
+    """B under all tokens, before the final norm and with the state after it as the last block; both have the interval of the former."""
     profiles = stack_profiles(table, ("bell",), "decoder")
     hidden, final = (rows_by_stack(model_rows(table, ["top_share"], LANGUAGE, kind=kind)) for kind in ("hidden", "final"))
     blocks = {name: rows[rows["layer"].gt(0)].sort_values("layer") for name, rows in hidden.items() if name in profiles and name in final}

@@ -54,7 +54,7 @@ class ShownHead:
 
 
 def shown_heads(table: pd.DataFrame) -> list[ShownHead]:
-    """The heads that the table names; of each suite first the one whose means end in the same direction, then the opposite one."""
+    """The heads that the table names: for each suite first the head whose means end in the same direction, then the opposite head."""
     rows = table[table["metric"].isin(list(SHOWN_HEADS)) & table["head"].notna()]
     several = len(rows["model"].unique()) > 1
     heads = []
@@ -208,7 +208,7 @@ def training_components(table: pd.DataFrame, series: pd.DataFrame) -> Any:
 
 
 def _equal_axes(rows: pd.DataFrame, height: int = PANEL[1]) -> dict[str, Any]:
-    """Two axes with room for all points and the origin, and with the same unit, so that angles and directions are drawn true."""
+    """Two axes with room for all points and the origin, and with the same unit, so that angles are not distorted."""
     # The panel is wider than it is high: the axis that needs more room per pixel sets the unit of both.
     ends = {name: (min(0.0, float(rows[name].min())), max(0.0, float(rows[name].max()))) for name in ("x", "y")}
     unit = max((ends["x"][1] - ends["x"][0]) / PANEL[0], (ends["y"][1] - ends["y"][0]) / height, 1e-9) * (1 + 2 * MARGIN)
