@@ -48,3 +48,9 @@ def test_metrics_that_are_not_installed_are_said_to_be():
     listed = meanings(table, series)
     assert [meaning.name for meaning in listed] == ["mean_norm", "of_a_plugin", "spectrum"]
     assert (listed[1].summary, listed[1].details) == ("Not installed here.", "")
+
+
+def test_each_study_explains_its_own_changes():
+    """Both numbers end in `_change`: one is over the norms of a bias, the other over the steps of a training."""
+    assert "over the grid" in meaning_of("output_norm_change").summary
+    assert "last step of a training" in meaning_of("between_cosine_change").summary

@@ -14,6 +14,7 @@ from isoscope.metrics import registry
 from isoscope.report.charts import draw_all
 from isoscope.report.line import greatest, interval_of, least
 from isoscope.studies.training_dynamics.figures.training_projections import CLOUD_STEPS, shown_heads
+from isoscope.studies.training_dynamics.gather import CHANGES
 from isoscope.studies.training_dynamics.step_charts import read_verdict
 from isoscope.trust.safe_io import parse_object
 
@@ -223,11 +224,13 @@ def rows_on_page(table: pd.DataFrame, series: pd.DataFrame) -> tuple[pd.DataFram
 def derived_meaning(name: str) -> str | None:
     """The meaning of a derived number or series; None for any other.
 
-    >>> derived_meaning("top_share_change"), derived_meaning("mean_cosine")
-    ('The number at the last step of a training minus that at the first.', None)
+    >>> derived_meaning("top_share_change"), derived_meaning("output_norm_change"), derived_meaning("mean_cosine")
+    ('The number at the last step of a training minus that at the first.', None, None)
     """
     begins = name.partition("_in_")[0] + "_in" if "_in_" in name else name.partition("_along_")[0] + "_along"
-    for key in (name, begins, "_change" if name.endswith("_change") else ""):
+    # Other studies have numbers that end in `_change` too, with other meanings.
+    is_change = name.removesuffix("_change") in {metric for _, metric in CHANGES} and name.endswith("_change")
+    for key in (name, begins, "_change" if is_change else ""):
         if key in MEANINGS:
             return MEANINGS[key]
     return None
