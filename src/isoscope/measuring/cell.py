@@ -81,8 +81,7 @@ def _reduce_source(
     started = time.monotonic()
     save_statistics = partial(pack_statistics, single_pass.statistics)
     reduce_batches(single_pass, progress, lambda: run.save_partial(key, feeder.cursor(), save_statistics), options.save_every)
-    statistics = single_pass.finish(allow_empty=part)
-    return Reduced(statistics, feeder.columns(), feeder.spec() | single_pass.marks(), time.monotonic() - started)
+    return Reduced(single_pass.finish(allow_empty=part), feeder.columns(), feeder.spec() | single_pass.marks(), time.monotonic() - started)
 
 
 def reduce_batches(
@@ -111,8 +110,7 @@ def finish_cell(
     run: Run, identity: Identity, reduced: Reduced, options: Options, progress: Progress, *, replace: bool = False, with_tables: bool = True
 ) -> Cell:
     """Compute the tables of a cell from its statistics, and write it."""
-    key, statistics, columns = key_of(identity), reduced.statistics, reduced.columns
-    spec = reduced.spec | {"cell": key}
+    statistics, columns, spec = reduced.statistics, reduced.columns, reduced.spec | {"cell": key_of(identity)}
     with progress.bar(f"{columns['model']}: metrics", len(statistics), "sites") as bar:
         layers = identity.get("layers", "all")
         rows, series = tables(statistics if with_tables else {}, columns, spec, layers=layers, progress=bar.advance)
