@@ -166,7 +166,7 @@ def test_public_names_work_or_raise_the_same_sentence(files, tmp_path):
     needs = "needs the package {}: pip install 'isoscope[{}]'."
     assert sentences == {
         "LightningWatch": "isoscope.LightningWatch " + needs.format("torch", "models"),
-        "WatchCallback": "isoscope.WatchCallback " + needs.format("transformers", "models"),
+        "WatchCallback": "isoscope.WatchCallback " + needs.format("torch", "models"),
         "watch": "isoscope.watch " + needs.format("torch", "models"),
         "repair": "isoscope.repair " + needs.format("scikit-learn", "repair"),
         "called": "Measuring a model " + needs.format("torch", "models"),

@@ -25,7 +25,7 @@ SAID = "planted here"
 
 MEASURING = [
     "statistics.kernel:block_sums",
-    "statistics.moments:Moments.add",
+    "statistics.site_statistics:Moments.add",
     "statistics.jackknife_groups:Groups.update",
     "statistics.sample:Sample.update",
     "models.tapping.reduction:reduce_state",
@@ -74,7 +74,7 @@ ELSEWHERE = {
     "runs.matrix_geometry:_cloud": ("embeddings", "MATRIX"),
     "trust.arrays.numpy_files:read_npy_header": ("embeddings", "MATRIX"),
     "estimation.eigenvalues:entropy": ("embeddings", "MATRIX"),
-    "metrics.norms:mean_norm": ("embeddings", "MATRIX"),
+    "metrics.drift:mean_norm": ("embeddings", "MATRIX"),
     "studies.untrained_block.experiment:fixed_point": ("untrained-block", "--out", "OUT", "--draws", "2", "--length", "8"),
     "training.loop:held_out_loss": (
         "train",
