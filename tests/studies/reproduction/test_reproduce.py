@@ -34,7 +34,7 @@ def test_every_numbered_figure_of_godey2024_is_there():
 def test_the_plan_names_each_piece_once_and_what_cannot_be_had(tmp_path):
     paper = papers["godey2024"]
     parts, absent = plan_reproduction(paper, Request(), tmp_path)
-    assert [part.what for part in parts] == ["embedded:decoder", "embedded:encoder", "block", "isotropic vectors"]
+    assert [part.what for part in parts] == ["embedded:decoder", "embedded:encoder", "block", "chance"]
     assert [one.what.partition(":")[0] for one in absent] == ["token", "speech", "vision", "convolution"]
     assert all("--models paper" in one.command and "no such model comes with isoscope" in one.reason for one in absent)
     parts, absent = plan_reproduction(paper, Request(models="paper", data=("paper",)), tmp_path)
