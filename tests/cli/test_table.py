@@ -54,7 +54,7 @@ def test_the_table_in_every_format(good_run, tmp_path):
 
 
 def test_the_table_holds_what_numpy_computes(good_run, gpt2):
-    """The static input embedding is a matrix whose numbers can be had without any of isoscope."""
+    """The static input embedding is a matrix, so its numbers can be computed without isoscope."""
     from safetensors.numpy import load_file
 
     x = load_file(gpt2 / "model.safetensors")["transformer.wte.weight"].astype(np.float64)

@@ -1,4 +1,4 @@
-"""Runs: what does not determine a cell changes nothing, what is finished is never done again, what is killed goes on."""
+"""Runs: other settings change nothing, finished cells are not measured again, and killed runs resume."""
 
 import json
 

@@ -20,7 +20,7 @@ STOPPED = {"batch_size": 1, "save_every": 0.0}
 
 
 def stopped(folder, texts, windows, **others):
-    """The key of a cell, how far it got in so many windows, and its statistics."""
+    """The key of a cell, its cursor after this many windows, and its statistics."""
     reference, source, chosen = resolve_model(folder), open_source(str(texts)), Options(**(STOPPED | others))
     feeder = ModelFeeder(reference, source, chosen)
     single_pass = Pass(feeder, chosen)
