@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable
 from functools import lru_cache, partial
@@ -21,6 +22,8 @@ from isoscope.figures import figures
 FORMATS = ("svg", "pdf", "png")
 ADDRESSES = 66 << 30
 """Bytes of address space that V8, inside vl-convert, reserves when it starts. It aborts the process if it cannot have them."""
+LONGEST_NAME = 200
+"""Characters of a name that is drawn as it is."""
 
 PRINT: dict[str, Any] = {
     "background": "white",
@@ -101,16 +104,29 @@ def render_chart(spec: dict[str, Any], name: str) -> bytes:
 
 
 def escape_names(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with names that an SVG may hold; vl-convert aborts the process on any other character.
+    """The table with names that can be drawn: vl-convert aborts the process on control characters, and takes seconds over a long name.
 
     >>> escape_names(pd.DataFrame({"model": ["a\\x1b[31m", "b"], "layer": [0, 1]}))["model"].tolist()
     ['a\\\\x1b[31m', 'b']
     """
     for column in table.columns:
-        strange = {name: plain(name) for name in table[column].unique() if isinstance(name, str) and plain(name) != name}
+        shorten = str if column == "spec" else shorten_name  # settings are read by figures, and not drawn
+        strange = {name: shorten(plain(name)) for name in table[column].unique() if isinstance(name, str)}
+        strange = {name: drawn for name, drawn in strange.items() if drawn != name}
         if strange:
             table = table.assign(**{column: [strange.get(name, name) for name in table[column]]})
     return table
+
+
+def shorten_name(name: str) -> str:
+    """The name itself, or both of its ends if it is longer than any label; a digest keeps two long names apart.
+
+    >>> len(shorten_name("x" * 5000)), shorten_name("mean_cosine")
+    (131, 'mean_cosine')
+    """
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[:80]}…{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:10]}…{name[-39:]}"
 
 
 @lru_cache
