@@ -55,8 +55,10 @@ class Spectrum:
         # The matrix is symmetric, so its transpose is the same matrix in the memory order that LAPACK can overwrite. That saves a copy.
         matrix, self.matrix = self.matrix.T, None
         values, vectors = eigh(matrix, driver="evd", check_finite=False, overwrite_a=True)
-        # A layer norm leaves a direction empty; float32 products would put their rounding there, and its root into every rank.
-        values = np.where(values > np.einsum("i,ij,ij->j", self.rounding, vectors, vectors), values, 0.0)
+        # A layer norm leaves a direction empty; float32 products would put their rounding there, and its root into every rank. The
+        # solver itself leaves about d times the last digit of the largest eigenvalue.
+        noise = np.einsum("i,ij,ij->j", self.rounding, vectors, vectors) + len(values) * np.finfo(np.float64).eps * abs(values[-1])
+        values = np.where(values > noise, values, 0.0)
         return values[::-1][: self.size], vectors[:, ::-1][:, : self.size]
 
     @property
