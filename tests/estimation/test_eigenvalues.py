@@ -50,6 +50,17 @@ def test_values_and_vectors(n, d, centred):
     np.testing.assert_allclose(spectrum.vectors.T @ spectrum.vectors, np.eye(size), atol=1e-10)
 
 
+@pytest.mark.parametrize("offset", [0.0, 100.0])
+def test_directions_that_hold_nothing_have_an_eigenvalue_of_zero(offset):
+    """The solver leaves about the last digit of the largest eigenvalue there, and its root would count in every rank."""
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((200, 3)) @ rng.standard_normal((3, 40)) + offset
+    values = cloud_of(x, ("second",)).spectrum().values
+    truth = np.linalg.svd(x - x.mean(0), compute_uv=False)[:3] ** 2 / 199
+    np.testing.assert_allclose(values[:3], truth, rtol=1e-10)
+    assert (values[3:] == 0).all()
+
+
 def test_a_bootstrap_of_the_whole_is_near_one_with_decompositions():
     """Along fixed eigenvectors the spread of a function is that of a bootstrap that decomposes every draw."""
     rng = np.random.default_rng(5)
