@@ -25,9 +25,7 @@ from tests.golden.tables import (
     plain_rows,
 )
 from tests.golden.workshop import Workshop
-
-HANG = 120
-"""Seconds after which a server counts as hung."""
+from tests.patience import HANG_LIMIT
 
 
 def make_suites(shop: Workshop) -> Path:
@@ -117,16 +115,16 @@ def server(shop: Workshop) -> Outcome:
     try:
         assert process.stderr is not None
         address = process.stderr.readline().split()[0]
-        until = time.monotonic() + HANG
+        until = time.monotonic() + HANG_LIMIT
         while not (found := list_sections(fetch_page(address)))["sections"]:  # until the page is built, another one asks to wait
             assert time.monotonic() < until, "the page was not built"
             time.sleep(0.3)
     finally:
         process.send_signal(signal.SIGINT)
-        code = process.wait(HANG)
+        code = process.wait(HANG_LIMIT)
     return Outcome(words=found | {"code": code})
 
 
 def fetch_page(address: str) -> str:
-    with urllib.request.urlopen(address, timeout=HANG) as answer:
+    with urllib.request.urlopen(address, timeout=HANG_LIMIT) as answer:
         return str(answer.read().decode())
