@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 import isoscope
-from isoscope.measuring.machine import cores
+from isoscope.core.machine import cores
 
 ASKED = {"two processes": 1.6, "Ray": 1.4}
 

@@ -9,8 +9,8 @@ from safetensors.numpy import save_file
 
 from isoscope.core.progress import Progress
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
-from isoscope.measuring.executor import Engine
 from isoscope.measuring.options import options_from
+from isoscope.measuring.scheduler import Engine
 from isoscope.measuring.sweep import Sweep
 from isoscope.measuring.task import Sources
 from isoscope.models.naming.suite import open_suites

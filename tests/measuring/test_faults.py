@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 
 import isoscope
-from isoscope.measuring.executor import MAX_LOSSES, Retrying
-from isoscope.measuring.task import LostError, NoMemoryError
 from isoscope.runs.run import Run
 from isoscope.runs.writing import receive_cell
 from tests.cli.calling import command
@@ -53,45 +51,6 @@ def test_a_process_that_is_killed_is_replaced_and_its_cell_measured_by_another(b
     killing.join()
     assert killed
     same(expected, found.table(policy="every"))
-
-
-class Failing:
-    """An executor whose every attempt ends with this."""
-
-    count = 1
-
-    def __init__(self, error):
-        self.error, self.tasks = error, []
-
-    def submit(self, task):
-        from concurrent.futures import Future
-
-        self.tasks.append(task)
-        future = Future()
-        future.set_exception(self.error)
-        return future
-
-
-class Halving:
-    """A task that knows how to become smaller, twice."""
-
-    def __init__(self, size=4):
-        self.size = size
-
-    @property
-    def with_half_batch(self):
-        return Halving(self.size // 2) if self.size > 1 else None
-
-
-def test_a_cell_that_ends_every_process_is_given_up(capsys):
-    lost = Failing(LostError("gone."))
-    with pytest.raises(LostError):
-        Retrying(lost).submit(Halving()).result()
-    assert [one.size for one in lost.tasks] == [4] * (1 + MAX_LOSSES)
-    hungry = Failing(NoMemoryError("no memory."))
-    with pytest.raises(NoMemoryError):
-        Retrying(hungry).submit(Halving()).result()
-    assert [one.size for one in hungry.tasks] == [4, 2]
 
 
 def test_what_failed_is_listed_and_the_same_command_goes_on(small_models, texts, tmp_path):

@@ -7,7 +7,7 @@ import time
 import pytest
 
 import isoscope
-from isoscope.measuring.machine import forget_peak, peak_memory
+from isoscope.core.machine import forget_peak, peak_memory
 from isoscope.report import write_report
 from tests.measuring import many_cells
 from tests.measuring.many_cells import METRICS, checkpoints, sweep, without_flushing
@@ -86,7 +86,7 @@ def test_twenty_thousand_cells_grow_linearly(tmp_path, monkeypatch):
         assert seconds <= LINEAR * few[step] + 1, step
     script = (
         "import sys, time; from pathlib import Path; from tests.measuring.many_cells import sweep; began = time.process_time();"
-        "from isoscope.measuring.machine import peak_memory;"
+        "from isoscope.core.machine import peak_memory;"
         "root = Path(sys.argv[1]); swept = sweep(root / 'suite' / 'many', root / 'data.txt', root / 'run');"
         "print(swept.measured_count, time.process_time() - began, peak_memory())"
     )

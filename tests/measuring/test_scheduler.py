@@ -7,8 +7,11 @@ from concurrent.futures import Future
 import pytest
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
+from isoscope.core.machine import cores, memory_left
 from isoscope.core.progress import Progress
-from isoscope.measuring.scheduler import Job, Scheduler
+from isoscope.measuring.options import Options
+from isoscope.measuring.scheduler import MAX_LOSSES, Engine, Job, Scheduler
+from isoscope.measuring.task import LostError, NoMemoryError
 from isoscope.runs.writing import FullDiskError
 from tests.patience import wait_until
 
@@ -66,9 +69,9 @@ class Spied(Job):
         self.log.append(f"fetch {self.name}")
         self._fetch()
 
-    def start(self, scheduler):
+    def start(self):
         self.log.append(f"start {self.name}")
-        return scheduler.submit(self.task)
+        return self.task
 
     def finish(self):
         self.log.append(f"finish {self.name}")
@@ -188,3 +191,73 @@ def test_whether_another_job_succeeds_waits_for_those_that_run():
         asking.scheduler = Scheduler(lambda task, pool=pool: pool, Progress(quiet=True))
         asking.scheduler.run([other, asking], "jobs")
     assert answers == [True, False]
+
+
+class Shrinking(Act):
+    """A task that knows how to become smaller, twice."""
+
+    def __init__(self, act, size=4):
+        super().__init__(act)
+        self.size = size
+
+    @property
+    def with_half_batch(self):
+        return Shrinking(self.act, self.size // 2) if self.size > 1 else None
+
+
+@pytest.mark.parametrize(
+    ("error", "sizes"), [(LostError("gone."), [4] * (1 + MAX_LOSSES)), (NoMemoryError("no memory."), [4, 2]), (IsoscopeError("no."), [4])]
+)
+def test_a_cell_is_tried_again_where_that_may_help_and_then_given_up(error, sizes):
+    """Each attempt notes its size and ends with the same error; the other job is not affected."""
+    log, seen = [], []
+
+    class Noting(Pool):
+        def submit(self, task):
+            seen.append(getattr(task, "size", None))
+            return super().submit(task)
+
+    job = Spied("bad", log)
+    job.task = Shrinking(raising(error))
+    scheduler = Scheduler(lambda task: Noting(1), Progress(quiet=True))
+    scheduler.run([job, Spied("good", log)], "jobs")
+    assert seen == [*sizes, None]
+    assert [line for line in log if line.startswith(("fail", "finish"))] == [f"fail bad running: {error}", "finish good"]
+
+
+def test_a_job_that_ran_out_of_memory_succeeds_with_half_the_batch_after_its_process_died():
+    log, errors = [], [LostError("gone."), NoMemoryError("no memory."), LostError("gone again.")]
+
+    def act():
+        if errors:
+            raise errors.pop(0)
+
+    job = Spied("late", log)
+    job.task = Shrinking(act)
+    scheduler = Scheduler(lambda task: Pool(1), Progress(quiet=True))
+    scheduler.run([job], "jobs")
+    assert log == ["fetch late", "start late", "finish late", "clean late"]
+    assert scheduler.succeeded == 1
+
+
+def test_this_process_is_an_executor_too():
+    with Engine().open(1, Options(), Progress(quiet=True)) as executor:
+        assert executor.count == 1
+    assert Options(device_map="auto").identity() == Options().identity()
+
+
+def test_process_count_follows_cores_cells_and_memory():
+    def count(cells, weights=1 << 20, data=("embedded",), asked=None, **options):
+        return Engine(**asked or {}).choose_count(cells, weights, Options(**options), data)
+
+    assert count(1000) == cores()
+    assert count(7) == 1
+    assert count(1000, threads=cores()) == 1
+    assert count(1000, memory_left()) == 1
+    assert count(1000, asked={"processes": 3}) == 3
+    assert count(2, asked={"processes": 3}) == 2
+    assert count(1000, data=("-",), asked={"processes": 3}) == 1
+    assert count(1000, asked={"split_into": 50}) == min(50, cores())
+    assert count(1000, asked={"name": "ray", "processes": 3}) == 1
+    with pytest.raises(IsoscopeError, match="--processes takes 1 or more; got 0"):
+        Engine(processes=0)

@@ -52,7 +52,7 @@ def run(
 
     `isoscope sweep embedded --out runs/embedded`
     """
-    from isoscope.measuring.executor import Engine
+    from isoscope.measuring.scheduler import Engine
     from isoscope.measuring.sweep import audit, describe_sweep, sweep_with_faults
 
     chosen: dict[str, Any] = {"steps": steps, "seeds": seeds, "delete": delete}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
-from isoscope.core.memory import memory_left
+from isoscope.core.machine import memory_left
 from isoscope.core.site import POINTS
 from isoscope.estimation.cloud import PARTS, Cloud
 from isoscope.estimation.neighbours import row_hashes

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from isoscope.core.machine import forget_peak, peak_memory
 from isoscope.core.progress import Progress
 from isoscope.core.source import Source
 from isoscope.core.wording import format_bytes
-from isoscope.measuring.machine import forget_peak, peak_memory
 from isoscope.measuring.options import Options
 from isoscope.models.naming.model_name import ModelReference
 from isoscope.runs.rows import default_metrics, tables

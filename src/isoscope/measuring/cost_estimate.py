@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from isoscope.core.machine import resident_memory
 from isoscope.core.wording import format_bytes, format_duration
-from isoscope.measuring.machine import BASE_MEMORY, resident_memory
 from isoscope.measuring.options import SAMPLE_UP_TO
 from isoscope.models.model_errors import HookGuard
 from isoscope.statistics.jackknife_groups import groups_at
@@ -17,6 +17,10 @@ from isoscope.statistics.jackknife_groups import groups_at
 if TYPE_CHECKING:
     from torch.nn import Module
 
+BASE_MEMORY = 1 << 30
+"""Bytes of a process without a model: libraries, and the statistics of a small one."""
+WEIGHT_COPIES = 4
+"""A process takes up to this many times the weights: to load and read them, and for statistics of all layers."""
 COMPILED_MODULE, COMPILED_BYTES = "isoscope.statistics.kernel_fused", 100_000_000
 """The kernel that is compiled with the first batch, and about the memory that the compiler takes."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,9 +13,8 @@ from isoscope.core.progress import Progress
 from isoscope.core.user_input import Name, list_names
 from isoscope.core.wording import format_bytes
 from isoscope.measuring.cost_estimate import Costs, PlanEntry, format_plan
-from isoscope.measuring.executor import Engine
 from isoscope.measuring.options import OF_A_MODULE, Options, options_from
-from isoscope.measuring.scheduler import Job, Scheduler
+from isoscope.measuring.scheduler import Engine, Job, Scheduler
 from isoscope.measuring.task import Sources, Task
 from isoscope.models.naming.model_name import ModelReference, model_bytes, resolve_model
 from isoscope.runs.merging import merge_shards
@@ -185,9 +183,9 @@ class ModelJob(Job):
         i, k = self.task.options.shard
         return self.task.reference.name + (f", shard {i + 1}/{k}" if k > 1 else "")
 
-    def start(self, scheduler: Scheduler) -> Future[list[str]]:
-        """Submit the task."""
-        return scheduler.submit(self.task)
+    def start(self) -> Task:
+        """The cell of the model, or of the shard."""
+        return self.task
 
     def finish(self) -> None:
         """Merge the shards if this was the last one."""

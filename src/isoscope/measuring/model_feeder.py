@@ -17,11 +17,11 @@ from torch import Tensor
 
 from isoscope import __version__
 from isoscope.core.errors import IsoscopeError
+from isoscope.core.machine import check_disk
 from isoscope.core.site import Site
 from isoscope.core.source import Source
 from isoscope.core.wording import format_bytes
 from isoscope.measuring.cost_estimate import estimate_peak, note_call_sizes
-from isoscope.measuring.machine import check_disk
 from isoscope.measuring.options import Options
 from isoscope.measuring.single_pass import Batch, Feeder, Pass
 from isoscope.measuring.stream import WINDOW_BATCHES, Cursor, Sequence, Stream, frequency_bins, make_batches, mark_last_parts

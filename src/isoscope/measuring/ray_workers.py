@@ -20,10 +20,10 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from isoscope.core.errors import IsoscopeError, import_optional
-from isoscope.core.memory import check_room
+from isoscope.core.errors import IsoscopeError, first_line, import_optional
+from isoscope.core.machine import SAFE_PATH, check_room, cores, hide_current_folder
 from isoscope.core.progress import without_hub_bars
-from isoscope.measuring.machine import BASE_MEMORY, SAFE_PATH, WEIGHT_COPIES, cores, hide_current_folder
+from isoscope.measuring.cost_estimate import BASE_MEMORY, WEIGHT_COPIES
 from isoscope.measuring.options import Options
 from isoscope.measuring.task import LostError, Task, out_of_memory, run_task_in_worker
 from isoscope.models.naming.model_name import ModelReference, model_bytes, resolve_model
@@ -69,7 +69,7 @@ class RayWorkers:
         if not ray.is_initialized():
             start_ray(self.address, self.most)
             self._started_here = True
-        # No retries by Ray: `Retrying` tries again, and knows with which batch size.
+        # No retries by Ray: the scheduler tries again, and knows with which batch size.
         self._measure = ray.remote(max_retries=0)(_measure_on_node)
         return self
 
@@ -230,8 +230,3 @@ def _safe_job(address: str | None) -> dict[str, Any]:
             return True
 
     return {"job_config": SafeJob(runtime_env=environment)}
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error from Ray."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -1,4 +1,7 @@
-"""The scheduler: runs the jobs of a measurement or a sweep, several at a time, and fetches each job one ahead of the others."""
+"""The scheduler: runs jobs here, in processes or on a cluster, several at a time, and fetches each job one ahead of the others.
+
+A cell does not depend on the executor that measured it, and neither does its key.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,120 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, replace
+from typing import Protocol
 
-from isoscope.core.errors import IsoscopeError, IsoscopeWarning
+from isoscope.core.errors import IsoscopeError, IsoscopeWarning, nearest
+from isoscope.core.machine import cores, memory_left
 from isoscope.core.progress import FETCH_THREAD, Bar, Progress
 from isoscope.core.wording import format_duration
-from isoscope.measuring.executor import Executor, run_now
-from isoscope.measuring.task import Task
+from isoscope.measuring.cost_estimate import BASE_MEMORY, WEIGHT_COPIES
+from isoscope.measuring.options import Options
+from isoscope.measuring.ray_workers import RayWorkers
+from isoscope.measuring.task import LostError, NoMemoryError, Task, run_task
+from isoscope.measuring.worker_processes import Workers
 from isoscope.runs.writing import FullDiskError
+
+ENGINES = ("local", "ray")
+MAX_LOSSES = 3
+"""How often a cell is measured again after the process that measured it ended."""
+MIN_CELLS = 4
+"""A process pays for its start-up time if it measures at least this many cells."""
+
+
+class Executor(Protocol):
+    """Takes tasks, `count` at a time, and writes each finished cell into its run."""
+
+    @property
+    def count(self) -> int:
+        """How many cells are measured at once. A cluster may change it at any time."""
+
+    def submit(self, task: Task) -> Future[list[str]]:
+        """Measure a cell. The future holds the texts of warnings, or the error: `LostError`, `NoMemoryError` or another one."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The executor that the user asks for, in the words of the command line."""
+
+    name: str = "local"
+    address: str | None = None
+    processes: int | None = None
+    split_into: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in ENGINES:
+            raise IsoscopeError(f"--executor takes {' or '.join(ENGINES)}; got {self.name!r}{nearest(self.name, list(ENGINES)) or '.'}")
+        if self.address is not None and self.name != "ray":
+            raise IsoscopeError("--address is of a Ray cluster; add --executor ray.")
+        for name in ("processes", "split_into"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise IsoscopeError(f"--{name.replace('_', '-')} takes 1 or more; got {value}.")
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether cells may be measured on other machines."""
+        return self.name == "ray"
+
+    def check_data(self, data: tuple[str, ...]) -> None:
+        """Refuse data that other machines could not read."""
+        if self.is_remote and "-" in data:
+            raise IsoscopeError("Standard input is here and not on the nodes of a cluster; write it to a file, or use --executor local.")
+
+    def choose_count(self, cells: int, weights: int, options: Options, data: tuple[str, ...]) -> int:
+        """How many cells to measure at once on this machine, with models of `weights` bytes each; 1 on a cluster, which decides itself.
+
+        This is the number that the user asked for, or as many as cores, cells and memory allow. It is 1 if there may be an accelerator,
+        which processes would have to share, or if the data come from standard input.
+        """
+        if self.is_remote or "-" in data or cells < 2:
+            return 1
+        if asked := self.processes or (min(self.split_into, cores()) if self.split_into else None):
+            return min(asked, cells)
+        if _has_accelerator(options.device):
+            return 1
+        fitting = memory_left() // (BASE_MEMORY + WEIGHT_COPIES * weights)
+        return max(1, min(cores() // (options.threads or 1), cells // MIN_CELLS, fitting))
+
+    def open(self, count: int, options: Options, progress: Progress) -> AbstractContextManager[Executor]:
+        """An executor for `count` cells at a time, or for as many as a cluster has room for."""
+        if self.is_remote:
+            return RayWorkers(self.address, self.processes, options)
+        return Workers(count) if count > 1 else nullcontext(InProcess(progress))
+
+
+def _has_accelerator(device: str) -> bool:
+    if device == "cpu":
+        return False
+    import torch
+
+    return device != "auto" or bool(torch.accelerator.is_available())
+
+
+class InProcess:
+    """Measures one cell at a time in this process: a task is finished when `submit` returns."""
+
+    count = 1
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+
+    def submit(self, task: Task) -> Future[list[str]]:
+        """Measure a cell now."""
+        try:
+            run_task(task, self.progress)
+        except IsoscopeError as error:  # anything else is a bug of ours, and ends this process with its traceback
+            return _ended(error)
+        return _ended()
+
+
+def _ended(error: IsoscopeError | None = None) -> Future[list[str]]:
+    """A future that has ended, with an error or without warnings."""
+    future: Future[list[str]] = Future()
+    future.set_result([]) if error is None else future.set_exception(error)
+    return future
 
 
 class Job:
@@ -29,8 +138,8 @@ class Job:
     def fetch(self) -> None:
         """Get what the job needs, such as a download; runs in a background thread while earlier jobs are measured."""
 
-    def start(self, scheduler: Scheduler) -> Future[list[str]]:
-        """Begin the work, usually with `scheduler.submit`. The future holds the texts of warnings."""
+    def start(self) -> Task | None:
+        """Return the cell to measure; None if the work is done when this returns."""
         raise NotImplementedError
 
     def finish(self) -> None:
@@ -45,6 +154,26 @@ class Job:
         return True
 
 
+@dataclass(frozen=True)
+class Attempt:
+    """A job that runs: how often the process that measured its cell ended, and whether its batch was halved."""
+
+    job: Job
+    task: Task | None = None
+    losses: int = 0
+    halved: bool = False
+
+    def next_after(self, error: BaseException | None) -> Attempt | None:
+        """The attempt to make after this one ended: in a new process if one died, with half the batch if memory ran out, or none."""
+        if self.task is None:
+            return None
+        if isinstance(error, NoMemoryError) and not self.halved and (smaller := self.task.with_half_batch):
+            return replace(self, task=smaller, halved=True)
+        if isinstance(error, LostError) and self.losses < MAX_LOSSES:
+            return replace(self, losses=self.losses + 1)
+        return None
+
+
 class Scheduler:
     """Runs jobs, as many at a time as an executor takes. A job that fails stops no other, except on a full disk.
 
@@ -55,7 +184,7 @@ class Scheduler:
         self._open_executor, self._progress = open_executor, progress
         self._executor: Executor | None = None
         self._stack = ExitStack()
-        self._running: dict[Future[list[str]], Job] = {}
+        self._running: dict[Future[list[str]], Attempt] = {}
         self._to_clean_up: list[Job] = []
         self.succeeded = 0
         """How many jobs succeeded, those included that an earlier command finished."""
@@ -68,7 +197,7 @@ class Scheduler:
             countdown = _Countdown(len(jobs), bar, self._progress)
             for job, error in self._fetch_one_ahead(jobs):
                 if error is None:
-                    self._running[job.start(self)] = job
+                    self._start(job)
                 else:
                     job.fail(error, fetched=False)
                     countdown.report(job, "failed")
@@ -79,17 +208,41 @@ class Scheduler:
                 countdown.report(*self._collect())
             self._clean_up(None)
 
-    def submit(self, task: Task) -> Future[list[str]]:
-        """Measure a cell, unless another process has finished it in the meantime."""
-        if task.is_done:
-            return run_now(lambda: None)
+    def _start(self, job: Job) -> None:
+        """Start a job, and measure its cell unless another process has finished that in the meantime."""
+        try:
+            task = job.start()
+        except IsoscopeError as error:
+            self._running[_ended(error)] = Attempt(job)
+            return
+        if task is None or task.is_done:
+            self._running[_ended()] = Attempt(job)
+        else:
+            self._submit(Attempt(job, task), task)
+
+    def _submit(self, attempt: Attempt, task: Task) -> Future[list[str]]:
         if self._executor is None:
             self._executor = self._stack.enter_context(self._open_executor(task))
-        return self._executor.submit(task)
+        future = self._executor.submit(task)
+        self._running[future] = attempt
+        return future
+
+    def _try_again(self, future: Future[list[str]]) -> Future[list[str]] | None:
+        """Wait for an attempt; make another one if that may help, and return it."""
+        again = self._running[future].next_after(future.exception())
+        if again is None or again.task is None:
+            return None
+        del self._running[future]
+        return self._submit(again, again.task)
 
     def another_job_succeeds(self) -> bool:
         """Whether a job has succeeded or one that is running will. Waits for those that are running."""
-        return self.succeeded > 0 or any(future.exception() is None for future in self._running)
+        return self.succeeded > 0 or any(self._succeeds(future) for future in list(self._running))
+
+    def _succeeds(self, future: Future[list[str]]) -> bool:
+        while (again := self._try_again(future)) is not None:
+            future = again
+        return future.exception() is None
 
     def _fetch_one_ahead(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, IsoscopeError | None]]:
         """Each job once it is fetched, with the error if that failed, while the next one is being fetched."""
@@ -106,9 +259,12 @@ class Scheduler:
 
     def _collect(self) -> tuple[Job, str]:
         """Wait until a running job ends; return it, and whether it is done or failed."""
-        wait(self._running, return_when=FIRST_COMPLETED)
-        future = next(future for future in self._running if future.done())
-        job = self._running.pop(future)
+        while True:
+            wait(self._running, return_when=FIRST_COMPLETED)
+            future = next(future for future in self._running if future.done())
+            if self._try_again(future) is None:
+                break
+        job = self._running.pop(future).job
         self._to_clean_up.append(job)
         error = future.exception()
         if error is None:
@@ -125,7 +281,7 @@ class Scheduler:
 
     def _clean_up(self, fetched: Job | None) -> None:
         """Clean up after jobs that ended, except for files that running jobs or the job just fetched still need."""
-        in_use = [*self._running.values(), *([fetched] if fetched is not None else [])]
+        in_use = [*(attempt.job for attempt in self._running.values()), *([fetched] if fetched is not None else [])]
         self._to_clean_up = [job for job in self._to_clean_up if not job.clean_up(in_use)]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from isoscope.core.memory import check_room
+from isoscope.core.machine import check_room
 from isoscope.core.source import Source
 from isoscope.models.loading.chunk import Chunk
 from isoscope.models.tapping.layout import FREQUENCY_BINS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
@@ -17,9 +16,8 @@ from isoscope.core.source import source_modality
 from isoscope.core.study import studies
 from isoscope.core.user_input import Name, expand_home, list_names
 from isoscope.measuring.cost_estimate import Costs, PlanEntry, format_plan
-from isoscope.measuring.executor import Engine, Executor, run_now
 from isoscope.measuring.options import Options, options_from
-from isoscope.measuring.scheduler import Job, Scheduler
+from isoscope.measuring.scheduler import Engine, Executor, Job, Scheduler
 from isoscope.measuring.sweep_log import Ledger, stamp_of
 from isoscope.measuring.task import Sources, Task, cell_identity
 from isoscope.models.naming.audit import CheckpointRecord, find_faults, tensor_hashes
@@ -197,16 +195,17 @@ class CheckpointJob(Job):
         whole, matrices = (self.reference.weights,) * 2 if self.reference.gguf else tensor_hashes(self.reference.folder)
         self.seen = CheckpointRecord(self.checkpoint.seed, self.checkpoint.step, whole, matrices)
 
-    def start(self, scheduler: Scheduler) -> Future[list[str]]:
-        """Measure the checkpoint; an audit loads it."""
+    def start(self) -> Task | None:
+        """The cell of the checkpoint. An audit loads the checkpoint here instead."""
         options, sources = self.sweep.options, self.sweep.sources
         if sources is None:
             from isoscope.models.loading.load import load_model
 
             remote_code, partial = options.trust_remote_code, options.allow_partial
-            return run_now(lambda: load_model(self.reference, device="cpu", trust_remote_code=remote_code, allow_partial=partial))
+            load_model(self.reference, device="cpu", trust_remote_code=remote_code, allow_partial=partial)
+            return None
         self._record()  # before there is a cell, so that no cell is without an entry in the ledger
-        return scheduler.submit(Task.create(self.sweep.run, self.reference, sources, options))
+        return Task.create(self.sweep.run, self.reference, sources, options)
 
     def finish(self) -> None:
         """Record the checkpoint."""

@@ -14,7 +14,7 @@ import pandas as pd
 from isoscope.charts.panels import POLICY_IS_CHOSEN
 from isoscope.core.errors import Failures, IsoscopeError
 from isoscope.core.figure import Figure
-from isoscope.core.memory import addresses_left
+from isoscope.core.machine import addresses_left
 from isoscope.core.model_groups import select_one_checkpoint
 from isoscope.core.wording import format_list, plain
 from isoscope.figures import figures

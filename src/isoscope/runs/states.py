@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isoscope.core.memory import memory_left
+from isoscope.core.machine import memory_left
 from isoscope.core.site import ATTENTION_ROW_KINDS, KINDS, POINTS, POLICIES, QUERY_KEY_KINDS, Site, base_slice
 from isoscope.statistics.attention_statistics import EDGES, ROW_SUMS, SEQUENCE_SUMS
 from isoscope.statistics.head_statistics import HEAD_GROUPS

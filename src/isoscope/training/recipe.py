@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from isoscope.core.errors import IsoscopeError, nearest
-from isoscope.core.memory import check_room
+from isoscope.core.machine import check_room
 from isoscope.core.user_input import MAX_BLOCKS, check_count
 
 OBJECTIVES = ("next", "masked", "classes")

@@ -94,14 +94,21 @@ class LoadedModel:
 families: Registry[Family] = Registry(Family, "family", "isoscope.models.loading.families")
 
 
-def model_types(*types: str) -> Callable[[Any], int]:
-    """A `matches` for a family that is told apart by `model_type` in config.json.
+def model_types(*types: str, **fields: str) -> Callable[[Any], int]:
+    """A `matches` for a family that is told apart by `model_type` in config.json, and perhaps by the values of other fields.
 
     >>> from types import SimpleNamespace
     >>> model_types("vit", "deit")(SimpleNamespace(model_type="deit")), model_types("vit")(SimpleNamespace(model_type="bert"))
     (2, 0)
+    >>> model_types("t5", tokenizer_class="ByT5Tokenizer")(SimpleNamespace(model_type="t5", tokenizer_class="ByT5Tokenizer"))
+    3
     """
-    return lambda config: 2 * (config.model_type in types)
+
+    def match(config: Any) -> int:
+        belongs = config.model_type in types and all(getattr(config, name, None) == value for name, value in fields.items())
+        return (3 if fields else 2) * belongs
+
+    return match
 
 
 def family_of(config: Any) -> Family:

@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.core.memory import check_room, memory_left
+from isoscope.core.machine import check_room, memory_left
 from isoscope.models.model_errors import HookGuard, is_raised_by_us, model_errors_as_user_errors
 from isoscope.models.naming.model_name import ModelReference, model_bytes, read_settings
 from isoscope.trust.model_files import weights_in

@@ -59,43 +59,51 @@ def model_bytes(reference: ModelReference) -> int:
 
 
 def resolve_model(spec: str, *, seed: int = 0) -> ModelReference:
-    """Find a model and hash its weights. A hub id is downloaded into the hub's own cache first."""
+    """Find a model and hash its weights. A name of nothing on this machine is downloaded from the hub first."""
     untrained = spec.startswith(UNTRAINED)
     bare = spec.removeprefix(UNTRAINED)
     if not bare:
         raise IsoscopeError("A model is a folder, a .gguf file or a hub id such as org/name@revision; its name is empty.")
-    path, hub = expand_home(bare), HubName.parse(bare)
-    file, commit = None, None
+    path, commit = expand_home(bare), None
     if path.is_dir():
-        name = path.resolve().name
-        folder = transformer_folder(with_shared_files(path))
-    elif path.is_file() and path.suffix in (*WEIGHTS_ONLY, ".pt") and (linked := folder_for_weights_file(path)):
-        folder, name = linked, path.stem
-    elif path.suffix in ALONE and hub.file is None:
-        if not path.is_file():
-            raise IsoscopeError(f"There is no file {bare}.")
-        folder, file, name = path.parent, path.name, path.stem
-    elif path.is_file() and path.suffix in WEIGHTS_ONLY:
-        raise IsoscopeError(f"{bare} is a file of weights; name the folder that holds it and its config.json: {path.parent}.")
-    elif hub.file and not hub.file.endswith(ALONE):
-        raise IsoscopeError(f"{bare} names a file; on the hub only a .gguf file or a Whisper .pt can be named.")
+        name, folder, file = path.resolve().name, transformer_folder(with_shared_files(path)), None
     elif path.exists():
-        raise IsoscopeError(f"{bare} is a file; a model is a folder with config.json and weights, a .gguf file or a hub id.")
-    elif bare.startswith((".", "/", "~")) or hub.repository.count("/") > 1 or path.suffix in WEIGHTS_ONLY:
-        raise IsoscopeError(f"There is no folder {bare}.")
+        name, folder, file = path.stem, *_folder_and_file(path, bare)
     else:
-        folder = download_model(hub, untrained=untrained)
-        file, commit = hub.file, folder.name
-        name = f"{hub.repository}::{file}" if file else hub.repository
-        folder = transformer_folder(folder)
+        name, folder, file = _download(path, bare, untrained=untrained)
+        commit, folder = folder.name, transformer_folder(folder)
     file = file or _find_whisper_file(folder)
     if not file:
-        _require_config_and_weights(folder, str(hub) if commit else str(folder), untrained=untrained)
+        _require_config_and_weights(folder, bare if commit else str(folder), untrained=untrained)
     digest = _hash_files(folder, file, untrained=untrained, seed=seed)
     revision = f"seed{seed}" if untrained else commit or digest[:12]
     gguf = file if file and file.endswith(".gguf") else None
     full_name = (UNTRAINED if untrained else "") + name
     return ModelReference(spec, full_name, folder, gguf, untrained, revision, digest, None if gguf else file)
+
+
+def _folder_and_file(path: Path, shown: str) -> tuple[Path, str | None]:
+    """The folder of a file on this machine, and the name of the file if it is a model by itself."""
+    is_regular = path.is_file()  # a pipe is never opened: reading it would wait for a writer
+    if is_regular and path.suffix in (*WEIGHTS_ONLY, ".pt") and (linked := folder_for_weights_file(path)):
+        return linked, None
+    if is_regular and path.suffix in ALONE:
+        return path.parent, path.name
+    if is_regular and path.suffix in WEIGHTS_ONLY:
+        raise IsoscopeError(f"{shown} is a file of weights; name the folder that holds it and its config.json: {path.parent}.")
+    raise IsoscopeError(f"{shown} is a file; a model is a folder with config.json and weights, a .gguf file or a hub id.")
+
+
+def _download(path: Path, shown: str, *, untrained: bool) -> tuple[str, Path, str | None]:
+    """The name of a model of the hub, its folder in the hub's cache, and the file that was named."""
+    hub = HubName.parse(shown)
+    if path.suffix in ALONE and hub.file is None:
+        raise IsoscopeError(f"There is no file {shown}.")
+    if hub.file and not hub.file.endswith(ALONE):
+        raise IsoscopeError(f"{shown} names a file; on the hub only a .gguf file or a Whisper .pt can be named.")
+    if shown.startswith((".", "/", "~")) or hub.repository.count("/") > 1 or path.suffix in WEIGHTS_ONLY:
+        raise IsoscopeError(f"There is no folder {shown}.")
+    return f"{hub.repository}::{hub.file}" if hub.file else hub.repository, download_model(hub, untrained=untrained), hub.file
 
 
 def _find_whisper_file(folder: Path) -> str | None:

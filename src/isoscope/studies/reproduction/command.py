@@ -58,7 +58,7 @@ def run(
 
     from isoscope.claims import papers
     from isoscope.core.errors import require_extra
-    from isoscope.measuring.executor import Engine
+    from isoscope.measuring.scheduler import Engine
     from isoscope.studies.reproduction.reproduce import Request, plan_reproduction, reproduce
 
     entry, folder_of_run = papers[paper], Path(out or f"reproduce-{paper}")

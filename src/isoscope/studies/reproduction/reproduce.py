@@ -17,8 +17,8 @@ from isoscope.core.model_groups import select_one_checkpoint
 from isoscope.core.progress import Progress
 from isoscope.core.study import studies
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables
-from isoscope.measuring.executor import Engine
 from isoscope.measuring.measure import UnfinishedError, measure
+from isoscope.measuring.scheduler import Engine
 from isoscope.measuring.sweep import sweep_with_faults
 from isoscope.models.naming.model_name import resolve_model
 from isoscope.runs.results import Results

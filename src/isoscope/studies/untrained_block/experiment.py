@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 
 from isoscope.core.errors import IsoscopeError, nearest
-from isoscope.core.memory import check_room
+from isoscope.core.machine import check_room
 from isoscope.core.numerics import margin
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.core.user_input import MAX_BLOCKS, MAX_SEED, check_count

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 
+@cache
 def register_architectures() -> dict[str, Any]:
     """Register the architectures with the Auto classes of transformers; return the model classes by their name in a config.json.
 
-    Calling it again changes nothing. These classes are preferred to code that a checkpoint brings, so no such code needs to run.
+    These classes are preferred to code that a checkpoint brings, so no such code needs to run.
 
     >>> sorted(register_architectures())[:2]
     ['CharacterBertForPreTraining', 'CharacterBertModel']

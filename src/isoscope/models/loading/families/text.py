@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from isoscope.models.loading.family import RANDOM, Family, Stack
+from isoscope.models.loading.family import RANDOM, Family, Stack, model_types
 from isoscope.models.loading.readers.text import CausalReader, PairReader, TextReader
 from isoscope.models.loading.readers.tokenizer import load_tokenizer
 
@@ -37,11 +37,6 @@ def _matches_encoder_decoder(config: Any) -> int:
     from transformers.models.auto.modeling_auto import MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES
 
     return int(config.model_type in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES)
-
-
-def _matches_byt5(config: Any) -> int:
-    # Its type is that of T5. Only the tokenizer tells them apart, so it must win over the family of encoder-decoders.
-    return 3 * (config.model_type in ("t5", "mt5") and getattr(config, "tokenizer_class", None) == "ByT5Tokenizer")
 
 
 def _encoder_and_decoder(model: Any) -> dict[str, Stack]:
@@ -85,7 +80,7 @@ byt5 = Family(
     modality="characters",
     about="T5 over bytes",
     covers={"ByT5": RANDOM},
-    matches=_matches_byt5,
+    matches=model_types("t5", "mt5", tokenizer_class="ByT5Tokenizer"),  # its type is that of T5: only the tokenizer tells them apart
     stacks=_encoder_and_decoder,
     processor=load_tokenizer,
     reader=PairReader,

@@ -8,7 +8,7 @@ import numpy as np
 
 from isoscope.core.source import Clip
 from isoscope.models.loading.chunk import Chunk, ModelInput, plain_positions, stack_chunks
-from isoscope.models.loading.family import RANDOM, Family, LoadedModel, Stack
+from isoscope.models.loading.family import RANDOM, Family, LoadedModel, Stack, model_types
 from isoscope.models.loading.readers.images import ImageReader, PlainProcessor
 from isoscope.models.loading.readers.text import TextReader
 from isoscope.models.loading.readers.tokenizer import load_tokenizer
@@ -53,7 +53,7 @@ def _make_family(modality: str, about: str, covers: tuple[str, ...], processor: 
         modality=modality,
         about=f"networks of {about} made by `isoscope train`",
         covers=dict.fromkeys(covers, RANDOM),
-        matches=lambda config: 3 * (config.model_type == "isoscope" and config.modality == modality),
+        matches=model_types("isoscope", modality=modality),
         stacks=_stacks,
         processor=processor,
         reader=reader,

@@ -1,4 +1,4 @@
-"""This machine: its cores, memory and disk, and how processes are started on it."""
+"""This machine: its cores, memory and disk, how much of them is left, and how processes are started on it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from pathlib import Path
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.wording import format_bytes
 
-BASE_MEMORY = 1 << 30
-"""Bytes of a process without a model: libraries, and the statistics of a small one."""
-WEIGHT_COPIES = 4
-"""A process takes up to this many times the weights: to load and read them, and for statistics of all layers."""
+LIMITS = {
+    "": ("memory.max", "memory.current", "inactive_file"),
+    "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+}
+"""For each version of control groups, the files with the limit and the usage, and the part of the usage that the kernel gives up when
+memory is needed: cached contents of files."""
 SAFE_PATH = "PYTHONSAFEPATH"
 """With this variable set, Python does not search the current folder for modules (`python -P`)."""
 
@@ -66,6 +68,60 @@ def _read_entry(file: Path, entry: str) -> int | None:
         return next(int(line.split()[1]) for line in file.read_text("ascii").splitlines() if line.startswith(entry))
     except (OSError, StopIteration, ValueError):
         return None
+
+
+def memory_left() -> int:
+    """Bytes that this process can still allocate, as far as the system reports it."""
+    root = Path("/")
+    return max(0, min(_left_on_machine(root), _left_in_control_groups(root), addresses_left(root)))
+
+
+def check_room(what: str, needed: int, less: str, left: int | None = None) -> None:
+    """Refuse work that needs more memory than is left now, or than was `left` earlier; `less` says what to do instead."""
+    left = memory_left() if left is None else left
+    if needed > left:
+        raise IsoscopeError(f"{what} would take {needed >> 30:,} GB, and {left >> 30:,} GB are free; {less}.")
+
+
+def _left_on_machine(root: Path) -> int:
+    kilobytes = _read_entry(root / "proc/meminfo", "MemAvailable:")
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if kilobytes is None else kilobytes << 10
+
+
+def _left_in_control_groups(root: Path) -> int:
+    """Bytes that the control groups allow. Containers and jobs of a cluster run in them; the machine may have far more."""
+    # Every group on the way to the root limits the process, and the tightest limit counts.
+    left = sys.maxsize
+    for folder, (limit, taken, cached) in _control_groups(root):
+        with contextlib.suppress(OSError, ValueError):  # the file holds `max` if there is no limit
+            most, used = (int((folder / name).read_text("ascii")) for name in (limit, taken))
+            statistics = (line.split() for line in (folder / "memory.stat").read_text("ascii").splitlines())
+            left = min(left, most - used + sum(int(size) for name, size in statistics if name == cached))
+    return left
+
+
+def _control_groups(root: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
+    """The groups that limit memory, from that of the process outwards. In a container often only the outermost is visible."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in (root / "proc/self/cgroup").read_text("utf-8").splitlines():
+            _, kinds, path = line.split(":", 2)
+            for kind in set(kinds.split(",")) & set(LIMITS):
+                top = root / "sys/fs/cgroup" / kind
+                inner = top / path.strip("/")
+                for folder in (inner, *inner.parents):
+                    if folder.is_relative_to(top):
+                        yield folder, LIMITS[kind]
+
+
+def addresses_left(root: Path = Path("/")) -> int:
+    """Bytes of address space that `ulimit -v` still allows this process to reserve, used or not."""
+    with contextlib.suppress(ImportError, OSError, ValueError, IndexError):
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if most != resource.RLIM_INFINITY:
+            return most - int((root / "proc/self/statm").read_text("ascii").split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    return sys.maxsize
 
 
 def check_disk(folder: Path, needed: int) -> None:

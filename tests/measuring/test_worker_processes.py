@@ -7,11 +7,6 @@ import time
 import pytest
 
 import isoscope
-from isoscope.core.memory import memory_left
-from isoscope.core.progress import Progress
-from isoscope.measuring.executor import Engine
-from isoscope.measuring.machine import cores
-from isoscope.measuring.options import Options
 from isoscope.runs.run import Run
 from tests.cli.calling import isoscope as call
 from tests.measuring.sweeps import FEW, same
@@ -163,26 +158,3 @@ def test_memory_that_runs_out_is_tried_once_more_with_half_the_batch(small_model
     with pytest.raises(isoscope.IsoscopeError, match="small-gpt2 needs more memory than there is"):
         isoscope.measure(str(small_models("gpt2")), str(texts), tmp_path / "run", **few)
     assert seen == [8, 4, 8, 4]
-
-
-def test_this_process_is_an_executor_too():
-    with Engine().open(1, Options(), Progress(quiet=True)) as executor:
-        assert executor.count == 1
-    assert Options(device_map="auto").identity() == Options().identity()
-
-
-def test_process_count_follows_cores_cells_and_memory():
-    def count(cells, weights=1 << 20, data=("embedded",), asked=None, **options):
-        return Engine(**asked or {}).choose_count(cells, weights, Options(**options), data)
-
-    assert count(1000) == cores()
-    assert count(7) == 1
-    assert count(1000, threads=cores()) == 1
-    assert count(1000, memory_left()) == 1
-    assert count(1000, asked={"processes": 3}) == 3
-    assert count(2, asked={"processes": 3}) == 2
-    assert count(1000, data=("-",), asked={"processes": 3}) == 1
-    assert count(1000, asked={"split_into": 50}) == min(50, cores())
-    assert count(1000, asked={"name": "ray", "processes": 3}) == 1
-    with pytest.raises(isoscope.IsoscopeError, match="--processes takes 1 or more; got 0"):
-        Engine(processes=0)
