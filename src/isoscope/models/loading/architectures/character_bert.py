@@ -15,20 +15,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from transformers import PreTrainedConfig
+from transformers import BertConfig, BertModel, BertPreTrainedModel
 from transformers import initialization as init
 from transformers.activations import ACT2FN
-from transformers.masking_utils import create_bidirectional_mask
-from transformers.modeling_outputs import BaseModelOutputWithPooling
-from transformers.models.bert.modeling_bert import (
-    BertEncoder,
-    BertForPreTrainingOutput,
-    BertPooler,
-    BertPreTrainedModel,
-    BertPreTrainingHeads,
-)
-from transformers.utils.generic import merge_with_config_defaults
-from transformers.utils.output_capturing import capture_outputs
+from transformers.models.bert.modeling_bert import BertEncoder, BertForPreTrainingOutput, BertPooler, BertPreTrainingHeads
 
 from isoscope.trust.safe_io import read_json
 
@@ -91,8 +81,8 @@ class CharacterTokenizer:
         return mask
 
 
-class CharacterBertConfig(PreTrainedConfig):
-    """Sizes of a CharacterBERT; the defaults are those of the published models."""
+class CharacterBertConfig(BertConfig):
+    """Sizes of a CharacterBERT: those of BERT, and of the network that makes word vectors. The defaults are as published."""
 
     model_type = "character_bert"
     attribute_map: ClassVar[dict[str, str]] = {"vocab_size": "mlm_vocab_size"}
@@ -103,20 +93,7 @@ class CharacterBertConfig(PreTrainedConfig):
     num_highway_layers: int = 2
     max_word_length: int = 50
     mlm_vocab_size: int = 100_000
-    hidden_size: int = 768
-    num_hidden_layers: int = 12
-    num_attention_heads: int = 12
-    intermediate_size: int = 3072
-    hidden_act: str = "gelu"
-    hidden_dropout_prob: float = 0.1
-    attention_probs_dropout_prob: float = 0.1
-    max_position_embeddings: int = 512
-    type_vocab_size: int = 2
-    initializer_range: float = 0.02
-    layer_norm_eps: float = 1e-12
     use_cache: bool = False
-    is_decoder: bool = False
-    add_cross_attention: bool = False
     tie_word_embeddings: bool = False
 
 
@@ -171,11 +148,11 @@ class CharacterBertEmbeddings(nn.Module):
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
-    def forward(self, ids: Tensor, segments: Tensor | None) -> Tensor:
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor | None, **_: Any) -> Tensor:
         """(b, words, characters) ids to (b, words, hidden_size)."""
-        segments = torch.zeros_like(ids[..., 0]) if segments is None else segments
-        positions = torch.arange(ids.shape[1], device=ids.device)[None]
-        x = self.word_embeddings(ids) + self.position_embeddings(positions) + self.token_type_embeddings(segments)
+        segments = torch.zeros_like(input_ids[..., 0]) if token_type_ids is None else token_type_ids
+        positions = torch.arange(input_ids.shape[1], device=input_ids.device)[None]
+        x = self.word_embeddings(input_ids) + self.position_embeddings(positions) + self.token_type_embeddings(segments)
         return self.dropout(self.LayerNorm(x))
 
 
@@ -197,30 +174,15 @@ class CharacterBertPreTrainedModel(BertPreTrainedModel):
                 weights[[0, FILL]] = 0
 
 
-class CharacterBertModel(CharacterBertPreTrainedModel):
-    """CharacterBERT without its heads."""
+class CharacterBertModel(CharacterBertPreTrainedModel, BertModel):
+    """CharacterBERT without its heads: (b, words, characters) ids and the (b, words) mask of what is not padding, to a state per word."""
 
     def __init__(self, config: CharacterBertConfig) -> None:
-        super().__init__(config)
+        BertPreTrainedModel.__init__(self, config)  # not that of BertModel, which would make a table of words
         self.embeddings = CharacterBertEmbeddings(config)
         self.encoder = BertEncoder(config)
         self.pooler = BertPooler(config)
         self.post_init()
-
-    def get_input_embeddings(self) -> nn.Module:
-        """The module that makes word vectors: a network, not a table."""
-        return self.embeddings.word_embeddings
-
-    @merge_with_config_defaults
-    @capture_outputs
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None, **kwargs: Any
-    ) -> BaseModelOutputWithPooling:
-        """(b, words, characters) ids and the (b, words) mask of what is not padding, to a state for each word."""
-        x = self.embeddings(input_ids, token_type_ids)
-        mask = create_bidirectional_mask(config=self.config, inputs_embeds=x, attention_mask=attention_mask)
-        x = self.encoder(x, attention_mask=mask, **kwargs).last_hidden_state
-        return BaseModelOutputWithPooling(last_hidden_state=x, pooler_output=self.pooler(x))
 
 
 class CharacterBertForPreTraining(CharacterBertPreTrainedModel):

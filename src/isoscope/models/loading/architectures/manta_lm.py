@@ -9,13 +9,14 @@ A row of a batch is computed as if it were alone; in the published code padding 
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from transformers import LongformerConfig, LongformerModel, PreTrainedConfig, PreTrainedModel, T5Config
+from transformers import LongformerConfig, LongformerModel, PreTrainedModel, T5Config
 from transformers import initialization as init
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput, Seq2SeqModelOutput
 from transformers.models.t5.modeling_t5 import T5Stack
@@ -25,21 +26,13 @@ from isoscope.core.errors import IsoscopeError
 
 BLOCKS_AT_ONCE = 32
 """Blocks that are pooled together: pooling needs bytes × channels numbers for each."""
-T5_SIZES = ("vocab_size", "d_model", "d_kv", "d_ff", "num_heads", "relative_attention_num_buckets", "relative_attention_max_distance")
-T5_SETTINGS = ("dropout_rate", "layer_norm_epsilon", "initializer_factor", "feed_forward_proj", "pad_token_id", "eos_token_id")
-"""Fields of the configuration that both T5 stacks take."""
 
 
-class MantaConfig(PreTrainedConfig):
-    """Sizes of a MANTa-LM; the defaults are those of the published code."""
+class MantaConfig(T5Config):
+    """Sizes of a MANTa-LM: those of T5, and of the network that makes blocks. The defaults are those of the published code."""
 
     model_type = "manta"
-    attribute_map: ClassVar[dict[str, str]] = {
-        "hidden_size": "d_model",
-        "num_attention_heads": "num_heads",
-        "num_hidden_layers": "num_layers",
-        "max_position_embeddings": "max_length_inputs",
-    }
+    attribute_map: ClassVar[dict[str, str]] = T5Config.attribute_map | {"max_position_embeddings": "max_length_inputs"}
 
     vocab_size: int = 384
     byte_embedding_dim: int = 64
@@ -52,29 +45,12 @@ class MantaConfig(PreTrainedConfig):
     pooling_mean_pool: bool = False
     max_length_inputs: int = 256
     max_length_encoder_decoder: int = 256
-    d_model: int = 512
-    d_kv: int = 64
-    d_ff: int = 2048
-    num_layers: int = 6
-    num_decoder_layers: int | None = None
-    num_heads: int = 8
-    relative_attention_num_buckets: int = 32
-    relative_attention_max_distance: int = 128
-    dropout_rate: float = 0.1
-    layer_norm_epsilon: float = 1e-6
-    initializer_factor: float = 1.0
-    feed_forward_proj: str = "relu"
-    is_encoder_decoder: bool = True
     use_cache: bool = False
-    pad_token_id: int = 0
-    eos_token_id: int = 1
     decoder_start_token_id: int = 0
     tie_word_embeddings: bool = False
 
     def __post_init__(self, **kwargs: Any) -> None:
         """Refuse choices that no published model makes and this code does not implement."""
-        if self.num_decoder_layers is None:
-            self.num_decoder_layers = self.num_layers
         plain = isinstance(self.pooling_kernel_size, int) and self.pooling_kernel_size % 2 == 1
         if not plain or not self.pooling_depthwise_convolution or self.pooling_mean_pool or self.tie_word_embeddings:
             raise IsoscopeError(
@@ -82,30 +58,14 @@ class MantaConfig(PreTrainedConfig):
                 "set pooling_kernel_size, pooling_depthwise_convolution, pooling_mean_pool and tie_word_embeddings so."
             )
         super().__post_init__(**kwargs)
+        self.tie_word_embeddings = False  # T5 sets it
 
 
 @dataclass
 class MantaEncoderOutput(BaseModelOutput):
-    """The output of the encoder: states of blocks, the mask of blocks, and the probability of a cut at each byte."""
+    """The output of the encoder: states of blocks, and the mask of blocks."""
 
     block_mask: Tensor | None = None
-    frontiers: Tensor | None = None
-
-
-@dataclass
-class MantaModelOutput(Seq2SeqModelOutput):
-    """The output of both stacks."""
-
-    block_mask: Tensor | None = None
-    frontiers: Tensor | None = None
-
-
-@dataclass
-class MantaLMOutput(Seq2SeqLMOutput):
-    """The output of both stacks, and the scores of the next byte."""
-
-    block_mask: Tensor | None = None
-    frontiers: Tensor | None = None
 
 
 class FrontierPredictor(nn.Module):
@@ -208,10 +168,11 @@ class BlockPooling(nn.Module):
         return self.out_projection(self.conv_layers[0](x, share, mask)), block_mask.to(mask.dtype)
 
 
-def _stack_config(config: MantaConfig, **kwargs: Any) -> T5Config:
+def _stack_config(config: MantaConfig, layers: int, *, is_decoder: bool) -> MantaConfig:
     """The configuration of one of the T5 stacks."""
-    shared = {name: getattr(config, name) for name in (*T5_SIZES, *T5_SETTINGS)}
-    return T5Config(**shared, is_encoder_decoder=False, use_cache=False, attn_implementation=config._attn_implementation, **kwargs)
+    own = copy.deepcopy(config)
+    own.num_layers, own.is_decoder, own.is_encoder_decoder = layers, is_decoder, False
+    return own
 
 
 class MantaPreTrainedModel(PreTrainedModel):
@@ -245,7 +206,7 @@ class MantaEncoderModel(MantaPreTrainedModel):
         self.byte_embeddings = nn.Embedding(config.vocab_size, config.byte_embedding_dim)
         self.frontier_predictor = FrontierPredictor(config)
         self.pooler = BlockPooling(config)
-        self.t5_encoder = T5Stack(_stack_config(config, num_layers=config.num_layers))
+        self.t5_encoder = T5Stack(_stack_config(config, config.num_layers, is_decoder=False))
         self.t5_encoder.embed_tokens = None  # it is fed blocks; the checkpoints have no such table
         self.post_init()
 
@@ -264,10 +225,9 @@ class MantaEncoderModel(MantaPreTrainedModel):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **kwargs: Any) -> MantaEncoderOutput:
         """(b, bytes) ids and mask to a state for each block."""
-        blocks, block_mask, frontiers = self.segment(input_ids, attention_mask)
+        blocks, block_mask, _ = self.segment(input_ids, attention_mask)
         encoded = self.t5_encoder(inputs_embeds=blocks, attention_mask=block_mask, **kwargs)
-        rest = {"hidden_states": encoded.hidden_states, "attentions": encoded.attentions}
-        return MantaEncoderOutput(encoded.last_hidden_state, block_mask=block_mask, frontiers=frontiers, **rest)
+        return MantaEncoderOutput(encoded.last_hidden_state, encoded.hidden_states, encoded.attentions, block_mask)
 
 
 class MantaModel(MantaPreTrainedModel):
@@ -279,7 +239,7 @@ class MantaModel(MantaPreTrainedModel):
         super().__init__(config)
         self.encoder = MantaEncoderModel(config)
         self.decoder_embeddings = nn.Embedding(config.vocab_size, config.d_model)
-        self.decoder = T5Stack(_stack_config(config, num_layers=config.num_decoder_layers, is_decoder=True))
+        self.decoder = T5Stack(_stack_config(config, config.num_decoder_layers, is_decoder=True))
         self.decoder.set_input_embeddings(self.decoder_embeddings)
         self.post_init()
 
@@ -299,7 +259,7 @@ class MantaModel(MantaPreTrainedModel):
         decoder_input_ids: Tensor | None = None,
         decoder_attention_mask: Tensor | None = None,
         **kwargs: Any,
-    ) -> MantaModelOutput:
+    ) -> Seq2SeqModelOutput:
         """(b, bytes) ids for the encoder and for the decoder, with their masks, to a state for each byte of the decoder."""
         kwargs = {key: kwargs[key] for key in ("output_hidden_states", "output_attentions") if key in kwargs}
         encoded = self.encoder(input_ids, attention_mask, **kwargs)
@@ -311,7 +271,7 @@ class MantaModel(MantaPreTrainedModel):
             use_cache=False,
             **kwargs,
         )
-        return MantaModelOutput(
+        return Seq2SeqModelOutput(
             last_hidden_state=decoded.last_hidden_state,
             decoder_hidden_states=decoded.hidden_states,
             decoder_attentions=decoded.attentions,
@@ -319,8 +279,6 @@ class MantaModel(MantaPreTrainedModel):
             encoder_last_hidden_state=encoded.last_hidden_state,
             encoder_hidden_states=encoded.hidden_states,
             encoder_attentions=encoded.attentions,
-            block_mask=encoded.block_mask,
-            frontiers=encoded.frontiers,
         )
 
 
@@ -336,8 +294,8 @@ class MantaForConditionalGeneration(MantaModel):
         """The table that the next byte is looked up in."""
         return self.lm_head
 
-    def forward(self, *args: Any, **kwargs: Any) -> MantaLMOutput:
+    def forward(self, *args: Any, **kwargs: Any) -> Seq2SeqLMOutput:
         """As MantaModel, with a score for each next byte."""
         outputs = super().forward(*args, **kwargs)
         rest = {key: value for key, value in outputs.items() if key != "last_hidden_state"}
-        return MantaLMOutput(logits=self.lm_head(outputs.last_hidden_state), **rest)
+        return Seq2SeqLMOutput(logits=self.lm_head(outputs.last_hidden_state), **rest)
