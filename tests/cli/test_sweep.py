@@ -76,7 +76,7 @@ def test_bad_input_is_one_sentence(steps, paragraphs, tmp_path):
     (tmp_path / "file").write_text("")
     isoscope("sweep", steps, "--data", paragraphs, "--out", tmp_path / "file", *FAST).refused("file")
     (tmp_path / "damaged").mkdir()
-    (tmp_path / "damaged" / "audit.json").write_text("{")
+    (tmp_path / "damaged" / "audit.jsonl").mkdir()
     isoscope("sweep", steps, "--data", paragraphs, "--out", tmp_path / "damaged", *FAST).refused(
-        "audit.json is damaged (it is no JSON); delete it"
+        "audit.jsonl is damaged (it is a folder, which is not followed); delete it"
     )

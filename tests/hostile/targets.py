@@ -205,8 +205,9 @@ def saved(seeds: Path, work: Path, chance: random.Random) -> None:
     path.write_bytes(mutated(path.read_bytes(), chance))
     kept.load_partial("a" * 24)
     seen = {"seed": None, "step": 0, "tensors": "", "matrices": "", "problem": "", "spec": "x", "revision": "y"}
-    ledger = {"suites": {"suite": {"checkpoints": {"-/0": seen, "-/10": seen | {"step": 10}}, "faults": []}}, "downloaded": ["a"]}
-    (work / "audit.json").write_text(json.dumps(mutated_json(ledger, chance)))
+    events = [{"suite": "suite", "place": "-/0", "seen": seen}, {"suite": "suite", "place": "-/10", "seen": seen | {"step": 10}}]
+    events += [{"suite": "suite", "faults": ["one."]}, {"claimed": "a"}, {"released": "a"}]
+    (work / "audit.jsonl").write_text("".join(f"{json.dumps(mutated_json(event, chance))}\n" for event in events))
     list(verify(work))
     suite = open_suite(str(seeds / "suite"))
     mine = Ledger(work)

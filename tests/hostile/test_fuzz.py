@@ -105,22 +105,14 @@ def test_what_is_spoilt_is_taken_while_it_is_whole(seeds, tmp_path):
     assert [line for line in (*whole, *jobs(seeds)) if command(line, tmp_path) != 0] == []
 
 
-@pytest.mark.parametrize(
-    "ledger",
-    [
-        {"suites": {"suite": 1.5}, "downloaded": []},
-        {"suites": [], "downloaded": []},
-        {"suites": {}, "downloaded": 3},
-        {"suites": {"suite": {"checkpoints": {"-/0": {"seed": None}}, "faults": []}}, "downloaded": []},
-        [],
-    ],
-)
-def test_a_ledger_of_another_form(tmp_path, ledger):
+def test_lines_of_a_ledger_of_another_form_are_ignored(tmp_path):
     from isoscope.measuring.sweep_log import Ledger
 
-    (tmp_path / "audit.json").write_text(json.dumps(ledger))
-    with pytest.raises(IsoscopeError, match=r"audit\.json is damaged \(.*\); delete it and run again"):
-        Ledger(tmp_path).claim("a")
+    seen = {"seed": None, "step": 0, "tensors": "", "matrices": "", "problem": "", "spec": "x", "revision": "y"}
+    lines = [1.5, [], {"suite": "a", "place": "-/0", "seen": {"seed": None}}, {"suite": "a", "place": "-/0", "seen": seen | {"step": "0"}}]
+    lines += [{"suite": "a", "place": 3, "seen": seen}, {"suite": "a", "faults": "none"}, {"claimed": 3}, {"released": "b"}]
+    (tmp_path / "audit.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in [*lines, {"claimed": "c"}]))
+    assert Ledger(tmp_path).read() == {"suites": {}, "downloaded": ["c"]}
 
 
 @pytest.mark.parametrize(("column", "value"), [("n", "many"), ("policy", None), ("metric", None)])

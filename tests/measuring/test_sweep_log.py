@@ -1,10 +1,7 @@
-"""The ledger of a sweep: lines are only added, what was cut off is ignored, and a damaged summary is refused."""
+"""The ledger of a sweep: lines are only added, what was cut off is ignored, and the summary holds every suite of the run."""
 
 import json
 
-import pytest
-
-from isoscope.core.errors import IsoscopeError
 from isoscope.measuring.sweep_log import Ledger, stamp_of
 from isoscope.models.naming.audit import CheckpointRecord
 from isoscope.models.naming.suite import Checkpoint, Suite
@@ -50,13 +47,15 @@ def test_a_record_is_written_once_and_its_last_version_counts(tmp_path):
     assert Ledger(tmp_path).revision(suite, suite.checkpoints[0]) == "r2"
 
 
-@pytest.mark.parametrize(
-    "text", ["[]", "{", '{"suites": {}, "downloaded": [3]}', '{"suites": {"net": {"checkpoints": []}}, "downloaded": []}']
-)
-def test_a_damaged_summary_is_refused(tmp_path, text):
-    (tmp_path / "audit.json").write_text(text)
-    with pytest.raises(IsoscopeError, match=r"audit.json is damaged .*; delete it and run again"):
-        Ledger(tmp_path).read()
+def test_the_summary_is_written_anew_whatever_was_there(tmp_path):
+    """Faults of a suite that an earlier sweep recorded stay in the summary."""
+    Ledger(tmp_path).record_faults(Suite("first", ()), ["a fault."])
+    (tmp_path / "audit.json").write_text("{")
+    Ledger(tmp_path).record_faults(Suite("second", ()), [])
+    assert {name: suite["faults"] for name, suite in json.loads((tmp_path / "audit.json").read_text())["suites"].items()} == {
+        "first": ["a fault."],
+        "second": [],
+    }
 
 
 def test_a_stamp_changes_with_any_file_and_with_nothing_else(tmp_path):

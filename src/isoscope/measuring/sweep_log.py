@@ -14,76 +14,55 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.models.naming.audit import CheckpointRecord
 from isoscope.models.naming.suite import Checkpoint, Suite
 from isoscope.runs.writing import disk_errors_as_user_errors, flush, write_atomically
-from isoscope.trust.safe_io import open_regular, parse_json, read_json
+from isoscope.trust.safe_io import open_regular, parse_json
 
 AUDIT = "audit.json"
 JOURNAL = "audit.jsonl"
 
 
 class Ledger:
-    """`audit.jsonl` of a run, to which each event adds a line, and `audit.json`, the summary that is written at the end.
+    """`audit.jsonl` of a run, to which each event adds a line, and `audit.json`, a summary for readers, written at the end.
 
     Lines are only ever added, each by one write. So a process that is killed loses nothing, two processes that write into one run lose
     nothing, and twenty thousand checkpoints cost twenty thousand lines, not as many copies of the whole ledger.
     """
 
     def __init__(self, run: Path) -> None:
-        self.run = run
-        self._known: dict[str, Any] | None = None
+        self.run, self.journal = run, run / JOURNAL
+        self._known: dict[str, Any] = {"suites": {}, "downloaded": []}
         self._read_to = 0
-        self._journal = str(run / JOURNAL)
-
-    @property
-    def path(self) -> Path:
-        """The path of the summary."""
-        return self.run / AUDIT
-
-    @property
-    def journal(self) -> Path:
-        """The path of the lines."""
-        return self.run / JOURNAL
 
     def read(self) -> dict[str, Any]:
         """The ledger: under `suites`, by name, `checkpoints` and `faults`; under `downloaded`, the checkpoints that may be deleted."""
-        if self._known is None:
-            self._known = self._read_summary()
-        if _size(self._journal) > self._read_to + 1:  # reading continues at the line end where it stopped
+        if _size(self.journal) > self._read_to + 1:  # reading continues at the line end where it stopped
             try:
                 with open_regular(self.journal) as file:
                     file.seek(self._read_to)
                     # A last line without an end is being written, or its process was killed while it wrote. It is not read.
                     lines = file.read().rpartition(b"\n")[0]
             except OSError as error:
-                raise _damage_error(self.journal, error.strerror or str(error)) from error
+                raise IsoscopeError(f"{self.journal} is damaged ({error.strerror or error}); delete it and run again.") from error
             self._read_to += len(lines)
             for line in lines.splitlines():
-                self._apply(self._known, line)
+                self._apply(line)
         return self._known
 
-    def _read_summary(self) -> dict[str, Any]:
-        try:
-            summary: dict[str, Any] = read_json(self.path, follow=False)
-        except FileNotFoundError:
-            return {"suites": {}, "downloaded": []}
-        except (OSError, ValueError) as error:
-            raise _damage_error(self.path, getattr(error, "strerror", None) or "it is no JSON") from error
-        if not _is_ledger(summary):
-            raise _damage_error(self.path, "it is not what a sweep writes")
-        return summary
-
-    def _apply(self, known: dict[str, Any], line: bytes) -> None:
+    def _apply(self, line: bytes) -> None:
         """Apply one line. A line that was cut off by a kill, or has another form, is ignored: its checkpoint is read again."""
         try:
             event = parse_json(line) if line.strip() else {}
         except ValueError:
             return
-        name, place, claimed = (event.get(key) if isinstance(event, dict) else None for key in ("suite", "place", "claimed"))
-        if isinstance(name, str) and isinstance(place, str) and _is_entry(event.get("seen")):
-            known["suites"].setdefault(name, {"checkpoints": {}, "faults": []})["checkpoints"][place] = event["seen"]
-        elif isinstance(claimed, str) and claimed not in known["downloaded"]:
-            known["downloaded"].append(claimed)
-        elif isinstance(event, dict) and "released" in event:
-            known["downloaded"] = [spec for spec in known["downloaded"] if spec != event["released"]]
+        downloaded = self._known["downloaded"]
+        match event:
+            case {"suite": str(name), "place": str(place), "seen": dict(entry)} if _is_entry(entry):
+                self._known["suites"].setdefault(name, {"checkpoints": {}, "faults": []})["checkpoints"][place] = entry
+            case {"suite": str(name), "faults": [*faults]}:
+                self._known["suites"].setdefault(name, {"checkpoints": {}, "faults": []})["faults"] = faults
+            case {"claimed": str(spec)} if spec not in downloaded:
+                downloaded.append(spec)
+            case {"released": str(spec)} if spec in downloaded:
+                downloaded.remove(spec)
 
     def _append(self, event: dict[str, Any]) -> None:
         """Add a line, and have it on the disk."""
@@ -99,10 +78,6 @@ class Ledger:
                 os.close(handle)
             if is_new:
                 flush(self.run)
-
-    def _write_summary(self, summary: dict[str, Any]) -> None:
-        text = json.dumps(summary, indent=1, ensure_ascii=False)
-        write_atomically(self.path, lambda temporary: temporary.write_text(text, "utf-8", "backslashreplace"))
 
     def _entry(self, suite: Suite, checkpoint: CheckpointRecord | Checkpoint) -> dict[str, Any] | None:
         entry: dict[str, Any] | None = self.read()["suites"].get(suite.name, {}).get("checkpoints", {}).get(_place(checkpoint))
@@ -128,9 +103,9 @@ class Ledger:
 
     def record_faults(self, suite: Suite, faults: list[str]) -> None:
         """Record the faults of a suite, and write the summary."""
-        ledger = self.read()
-        ledger["suites"].setdefault(suite.name, {"checkpoints": {}, "faults": []})["faults"] = faults
-        self._write_summary(ledger)
+        self._append({"suite": suite.name, "faults": faults})
+        text = json.dumps(self.read(), indent=1, ensure_ascii=False)
+        write_atomically(self.run / AUDIT, lambda temporary: temporary.write_text(text, "utf-8", "backslashreplace"))
 
     def claim(self, spec: str) -> None:
         """Record that a checkpoint is about to be downloaded, and was not in the cache before."""
@@ -146,28 +121,10 @@ class Ledger:
         return spec in self.read()["downloaded"]
 
 
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
-def _is_entry(value: Any) -> bool:
-    """Whether a value has the form of a checkpoint's record."""
-    if not isinstance(value, dict) or not {*CheckpointRecord.__dataclass_fields__, "spec", "revision"} <= value.keys():
-        return False
-    seed, step, *texts = (value[name] for name in ("seed", "step", "tensors", "matrices", "problem", "spec", "revision"))
-    return isinstance(seed, int | None) and isinstance(step, int) and _is_texts(texts)
-
-
-def _is_suite(value: Any) -> bool:
-    """Whether a value has the form of a suite's part of the summary."""
-    form = isinstance(value, dict) and isinstance(value.get("checkpoints"), dict) and _is_texts(value.get("faults"))
-    return form and all(map(_is_entry, value["checkpoints"].values()))
-
-
-def _is_ledger(value: Any) -> bool:
-    """Whether a value has the form of a summary."""
-    form = isinstance(value, dict) and isinstance(value.get("suites"), dict) and _is_texts(value.get("downloaded"))
-    return form and all(map(_is_suite, value["suites"].values()))
+def _is_entry(value: dict[str, Any]) -> bool:
+    """Whether an object has the fields of a checkpoint's record."""
+    texts = all(isinstance(value.get(name), str) for name in ("tensors", "matrices", "problem", "spec", "revision"))
+    return texts and isinstance(value.get("seed", ""), int | None) and isinstance(value.get("step"), int)
 
 
 def stamp_of(spec: str) -> str:
@@ -197,16 +154,12 @@ def _list_files(path: str) -> Iterator[tuple[str, int, int]]:
                 yield entry.path, status.st_size, status.st_mtime_ns
 
 
-def _size(path: str) -> int:
+def _size(path: Path) -> int:
     """The bytes of the journal. For a link it is the length of its target's name; opening the link is then refused."""
     try:
         return os.lstat(path).st_size
     except OSError:
         return 0
-
-
-def _damage_error(path: Path, reason: str) -> IsoscopeError:
-    return IsoscopeError(f"{path} is damaged ({reason}); delete it and run again.")
 
 
 def _place(checkpoint: CheckpointRecord | Checkpoint) -> str:
