@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,7 +127,7 @@ class UnfinishedError(IsoscopeError):
         self.reasons = reasons
 
 
-@dataclass(frozen=True)
+@dataclass
 class PlannedModel:
     """One model: the task that measures its cell, or the tasks that measure shards of it."""
 
@@ -136,6 +136,10 @@ class PlannedModel:
     """Empty if the cell is measured in one piece."""
     items: int | None
     done: bool
+    pending: set[str] = field(default_factory=set)
+    """The keys of the cells that are not measured yet."""
+    error: IsoscopeError | None = None
+    """The first reason for which it was not measured."""
 
     @property
     def cells(self) -> int:
@@ -175,9 +179,8 @@ class PlannedModel:
 class ModelJob(Job):
     """Measures a model, or one shard of it; the last shard that is finished merges them all."""
 
-    def __init__(self, task: Task, model: PlannedModel, pending: set[str], reasons: dict[str, IsoscopeError]) -> None:
-        """`pending`: the keys of the model's cells that are not measured yet; `reasons`: why models failed. Jobs share both."""
-        self.task, self.model, self.pending, self.reasons = task, model, pending, reasons
+    def __init__(self, task: Task, model: PlannedModel) -> None:
+        self.task, self.model = task, model
 
     def __str__(self) -> str:
         i, k = self.task.options.shard
@@ -189,13 +192,13 @@ class ModelJob(Job):
 
     def finish(self) -> None:
         """Merge the shards if this was the last one."""
-        self.pending.discard(self.task.key)
-        if self.task.part and not self.pending:
+        self.model.pending.discard(self.task.key)
+        if self.task.part and not self.model.pending:
             self.model.merge_shards()
 
     def fail(self, error: IsoscopeError, *, fetched: bool) -> None:
         """Remember the first reason for which the model was not measured."""
-        self.reasons.setdefault(self.task.reference.spec, error)
+        self.model.error = self.model.error or error
 
 
 class Measurement:
@@ -235,7 +238,6 @@ class Measurement:
 
     def measure(self, progress: Progress) -> dict[str, IsoscopeError]:
         """Measure the models that are not done; return the errors of those that failed, by the names that the user gave."""
-        reasons: dict[str, IsoscopeError] = {}
         jobs = []
         for model in self.models:
             if model.done:
@@ -244,8 +246,8 @@ class Measurement:
             tasks = [shard for shard in model.shards if not shard.is_done] if model.shards else [model.task]
             if not tasks:  # an earlier command measured all shards and was stopped before it merged them
                 model.merge_shards()
-            pending = {task.key for task in tasks}
-            jobs += [ModelJob(task, model, pending, reasons) for task in tasks]
+            model.pending = {task.key for task in tasks}
+            jobs += [ModelJob(task, model) for task in tasks]
         # A model that is measured in this process shows a bar of its own; processes show one bar for all of them.
         quiet = Progress(quiet=True)
         alone = self.count == 1 and not self.engine.is_remote
@@ -253,7 +255,7 @@ class Measurement:
             lambda task: self.engine.open(self.count, self.options, progress if alone else quiet), quiet if alone else progress
         )
         scheduler.run(jobs, "cells")
-        return reasons
+        return {model.task.reference.spec: model.error for model in self.models if model.error is not None}
 
     def describe(self) -> list[str]:
         """The plan in lines."""

@@ -104,11 +104,10 @@ class Options:
             "image_maps",
             "seq_len",
             "dtype",
-            "seed",
         )
         # Options that have no effect here stay out of the identity, so that adding an option does not change the keys of older cells.
         sometimes = (("taps", *OF_ATTENTION) if self.attention else ()) + (("channels",) if self.channels else ())
-        return {name: getattr(self, name) for name in (*always, *sometimes)} | {"statistics": VERSION}
+        return {name: getattr(self, name) for name in (*always, "dtype", "seed", *sometimes)} | {"statistics": VERSION}
 
     @property
     def attention(self) -> bool:
