@@ -53,24 +53,27 @@ def run(
     `isoscope sweep embedded --out runs/embedded`
     """
     from isoscope.measuring.scheduler import Engine
-    from isoscope.measuring.sweep import audit, describe_sweep, sweep_with_faults
+    from isoscope.measuring.sweep import audit, plan_sweep
+    from isoscope.runs.results import Results
 
     chosen: dict[str, Any] = {"steps": steps, "seeds": seeds, "delete": delete}
     if audit_only:
         faults = audit(suites, options["out"], **chosen, **{name: options[name] for name in FOR_AUDIT})
         print_json({"faults": faults}) if json else typer.echo("\n".join(faults) or "Nothing is wrong with these checkpoints.")
         raise typer.Exit(1 if faults else 0)
-    executor = Engine(options.pop("executor"), options.pop("address"), options.pop("processes"))
+    engine = Engine(options.pop("executor"), options.pop("address"), options.pop("processes"))
+    planned = plan_sweep(suites, **chosen, engine=engine, **options)
     if dry_run:
-        for line in describe_sweep(suites, **chosen, engine=executor, **options):
+        for line in planned.describe():
             typer.echo(line)
         return
-    results, faults = sweep_with_faults(suites, **chosen, engine=executor, **options)
+    faults = planned.complete()
     for fault in faults:
         print_note(fault)
     if json:
+        results = Results(planned.run.path)
         print_json({"run": str(results.path), "faults": faults, "cells": results.manifests()}, indent=None)
     else:
-        typer.echo(f"{results.path}")
+        typer.echo(f"{planned.run.path}")
     if faults:
         raise typer.Exit(1)

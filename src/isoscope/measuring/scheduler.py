@@ -16,7 +16,7 @@ from typing import Protocol
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning, nearest
 from isoscope.core.machine import cores, memory_left
-from isoscope.core.progress import FETCH_THREAD, Bar, Progress
+from isoscope.core.progress import FETCH_THREAD, Progress
 from isoscope.core.wording import format_duration
 from isoscope.measuring.cost_estimate import BASE_MEMORY, WEIGHT_COPIES
 from isoscope.measuring.options import Options
@@ -115,11 +115,11 @@ class InProcess:
         try:
             run_task(task, self.progress)
         except IsoscopeError as error:  # anything else is a bug of ours, and ends this process with its traceback
-            return _ended(error)
-        return _ended()
+            return _ended_future(error)
+        return _ended_future()
 
 
-def _ended(error: IsoscopeError | None = None) -> Future[list[str]]:
+def _ended_future(error: IsoscopeError | None = None) -> Future[list[str]]:
     """A future that has ended, with an error or without warnings."""
     future: Future[list[str]] = Future()
     future.set_result([]) if error is None else future.set_exception(error)
@@ -194,18 +194,26 @@ class Scheduler:
         self.succeeded, self._to_clean_up = len(done), list(done)
         with self._progress.bar(what, len(done) + len(jobs), "done") as bar, self._stack:
             bar.advance(len(done))
-            countdown = _Countdown(len(jobs), bar, self._progress)
+            started, ended = time.monotonic(), 0
+
+            def report(job: Job, outcome: str) -> None:
+                nonlocal ended
+                ended += 1
+                seconds_left = (time.monotonic() - started) / ended * (len(jobs) - ended)
+                self._progress.note(f"{job}: {outcome}, {ended} of {len(jobs)}, about {format_duration(seconds_left)} left")
+                bar.advance()
+
             for job, error in self._fetch_one_ahead(jobs):
                 if error is None:
                     self._start(job)
                 else:
                     job.fail(error, fetched=False)
-                    countdown.report(job, "failed")
+                    report(job, "failed")
                 # No more jobs run than are measured at once: each of them holds a cell in memory, or a download on disk.
                 while self._running and len(self._running) >= (self._executor.count if self._executor else 1):
-                    countdown.report(*self._collect())
+                    report(*self._collect())
             while self._running:
-                countdown.report(*self._collect())
+                report(*self._collect())
             self._clean_up(None)
 
     def _start(self, job: Job) -> None:
@@ -213,27 +221,27 @@ class Scheduler:
         try:
             task = job.start()
         except IsoscopeError as error:
-            self._running[_ended(error)] = Attempt(job)
-            return
-        if task is None or task.is_done:
-            self._running[_ended()] = Attempt(job)
+            self._running[_ended_future(error)] = Attempt(job)
         else:
-            self._submit(Attempt(job, task), task)
+            self._submit(Attempt(job, None if task is None or task.is_done else task))
 
-    def _submit(self, attempt: Attempt, task: Task) -> Future[list[str]]:
-        if self._executor is None:
-            self._executor = self._stack.enter_context(self._open_executor(task))
-        future = self._executor.submit(task)
+    def _submit(self, attempt: Attempt) -> Future[list[str]]:
+        if attempt.task is None:
+            future = _ended_future()
+        else:
+            if self._executor is None:
+                self._executor = self._stack.enter_context(self._open_executor(attempt.task))
+            future = self._executor.submit(attempt.task)
         self._running[future] = attempt
         return future
 
     def _try_again(self, future: Future[list[str]]) -> Future[list[str]] | None:
         """Wait for an attempt; make another one if that may help, and return it."""
         again = self._running[future].next_after(future.exception())
-        if again is None or again.task is None:
+        if again is None:
             return None
         del self._running[future]
-        return self._submit(again, again.task)
+        return self._submit(again)
 
     def another_job_succeeds(self) -> bool:
         """Whether a job has succeeded or one that is running will. Waits for those that are running."""
@@ -283,21 +291,6 @@ class Scheduler:
         """Clean up after jobs that ended, except for files that running jobs or the job just fetched still need."""
         in_use = [*(attempt.job for attempt in self._running.values()), *([fetched] if fetched is not None else [])]
         self._to_clean_up = [job for job in self._to_clean_up if not job.clean_up(in_use)]
-
-
-class _Countdown:
-    """Notes how many jobs have ended and how long the others will take."""
-
-    def __init__(self, total: int, bar: Bar, progress: Progress) -> None:
-        self._total, self._bar, self._progress = total, bar, progress
-        self._started, self._ended = time.monotonic(), 0
-
-    def report(self, job: Job, outcome: str) -> None:
-        """Note that a job ended."""
-        self._ended += 1
-        seconds_left = (time.monotonic() - self._started) / self._ended * (self._total - self._ended)
-        self._progress.note(f"{job}: {outcome}, {self._ended} of {self._total}, about {format_duration(seconds_left)} left")
-        self._bar.advance()
 
 
 def _start_fetch(job: Job) -> Future[None]:

@@ -72,36 +72,14 @@ def sweep(
     Returns:
         The run, open. Its `audit.json` holds the faults.
     """
-    asked = Engine(executor, address, processes)
-    results, faults = sweep_with_faults(
-        suites, data, out, steps=steps, seeds=seeds, delete=delete, engine=asked, column=column, quiet=quiet, **options
-    )
-    for fault in faults:
+    engine = Engine(executor, address, processes)
+    planned = plan_sweep(suites, data, out, steps=steps, seeds=seeds, delete=delete, engine=engine, column=column, quiet=quiet, **options)
+    for fault in planned.complete():
         warnings.warn(fault, IsoscopeWarning, stacklevel=2)
-    return results
+    return Results(out)
 
 
-def sweep_with_faults(
-    suites: Name | Iterable[Name], data: Name | Iterable[Name], out: str | Path, **asked: Any
-) -> tuple[Results, list[str]]:
-    """Sweep, and return the run and the faults of its suites, one sentence each; `asked` are options of `sweep`, and an `Engine`."""
-    planned = _plan_sweep(suites, data, out, **asked)
-    planned.measure()
-    faults = planned.find_faults()
-    if not planned.measured_count:
-        raise IsoscopeError(f"No checkpoint could be measured: {planned.problems[0]}")
-    for study in studies:
-        if study.derive is not None:
-            study.derive(planned.run.path)
-    return Results(out), faults
-
-
-def describe_sweep(suites: Name | Iterable[Name], data: Name | Iterable[Name], out: str | Path, **asked: Any) -> list[str]:
-    """The plan of a sweep in lines: which checkpoints are measured and which are left. Nothing is loaded, downloaded or written."""
-    return _plan_sweep(suites, data, out, **asked).describe()
-
-
-def _plan_sweep(
+def plan_sweep(
     suites: Name | Iterable[Name],
     data: Name | Iterable[Name],
     out: str | Path,
@@ -110,10 +88,11 @@ def _plan_sweep(
     seeds: str | None,
     delete: bool,
     engine: Engine,
-    column: str | None,
+    column: str | None = None,
     quiet: bool,
     **options: Any,
 ) -> Sweep:
+    """Plan a sweep; the arguments are those of `sweep`. Suites are listed, and nothing is loaded, downloaded or written."""
     chosen = options_from({"taps": TAPS} | options)
     if chosen.channels is not None:
         raise IsoscopeError("channels belongs to a torch.nn.Module; models by name bring their own.")
@@ -274,10 +253,16 @@ class Sweep:
                     manifests.setdefault((suite, step, seed), []).append(cell.manifest)
         return manifests
 
-    @property
-    def measured_count(self) -> int:
-        """How many checkpoints are measured, including those that were measured before."""
-        return self.scheduler.succeeded
+    def complete(self) -> list[str]:
+        """Measure what is left, and add what studies derive from a sweep; return the faults of the suites, one sentence each."""
+        self.measure()
+        faults = self.find_faults()
+        if not self.scheduler.succeeded:
+            raise IsoscopeError(f"No checkpoint could be measured: {self.problems[0]}")
+        for study in studies:
+            if study.derive is not None:
+                study.derive(self.run.path)
+        return faults
 
     def measure(self) -> None:
         """Measure the checkpoints that are not measured yet."""
@@ -306,7 +291,7 @@ class Sweep:
         return sentences
 
     def describe(self) -> list[str]:
-        """The plan in lines."""
+        """The plan in lines: which checkpoints are measured and which are left."""
         costs = Costs((manifest, 1.0) for manifests in self.cells.values() for manifest in manifests)
         entries = []
         for suite in self.suites:

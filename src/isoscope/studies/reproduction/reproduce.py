@@ -19,7 +19,7 @@ from isoscope.core.study import studies
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables
 from isoscope.measuring.measure import UnfinishedError, measure
 from isoscope.measuring.scheduler import Engine
-from isoscope.measuring.sweep import sweep_with_faults
+from isoscope.measuring.sweep import plan_sweep
 from isoscope.models.naming.model_name import resolve_model
 from isoscope.runs.results import Results
 from isoscope.runs.run import Run
@@ -213,7 +213,7 @@ class PartWorker:
         options = self._options(experiment)
         processes = options.pop("processes", None)
         engine = self.request.engine
-        _, faults = sweep_with_faults(
+        planned = plan_sweep(
             [part.what for part in parts],
             self.request.sources_for(experiment),
             self.run,
@@ -221,11 +221,10 @@ class PartWorker:
             seeds=experiment.seeds if published else None,
             delete=published,
             engine=engine if engine.processes or engine.is_remote else replace(engine, processes=processes),
-            column=None,
             quiet=self.progress.quiet,
             **options,
         )
-        for fault in faults:
+        for fault in planned.complete():
             self.progress.note(fault)
 
     def measure_models(self, parts: list[Part]) -> list[Missing]:
