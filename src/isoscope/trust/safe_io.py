@@ -68,10 +68,8 @@ def read_json(path: Path, most: int = LONGEST_JSON, *, follow: bool = True) -> A
 def read_text(path: Path, most: int = LONGEST_JSON, *, follow: bool = True) -> str:
     """Read a file of UTF-8; raises a ValueError if it is not, or has more than `most` bytes. `follow=False` opens with `open_regular`."""
     with path.open("rb") if follow else open_regular(path) as file:
-        size = (
-            os.fstat(file.fileno()).st_size or most
-        )  # a pipe or device has no size; reading up to the limit would allocate all of it at once
-        raw = file.read(min(size, most) + 1)
+        # Only a pipe or a device, which have no size, are read up to the limit: that allocates all of it at once.
+        raw = file.read(min(os.fstat(file.fileno()).st_size or most, most) + 1)
     if len(raw) > most:
         raise ValueError(f"it has more than {most:,} bytes")
     return raw.decode("utf-8")

@@ -72,6 +72,13 @@ def client_settings() -> dict[str, Any]:
     }
 
 
+def hub_api() -> Any:
+    """The client for questions to the hub."""
+    from huggingface_hub import HfApi
+
+    return HfApi(endpoint=client_settings()["endpoint"])
+
+
 def is_offline() -> bool:
     """Whether the environment forbids asking the hub."""
     setting = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("TRANSFORMERS_OFFLINE") or ""
@@ -130,13 +137,12 @@ def _choose_weights(name: HubName, place: Path, names: list[str]) -> list[str]:
 
 def _declared_hashes(name: HubName, commit: str) -> dict[str, str | None]:
     """The files of a commit with the SHA-256 that the hub declares. It declares one for large files, such as weights."""
-    from huggingface_hub import HfApi
     from huggingface_hub.errors import OfflineModeIsEnabled
 
     with hub_errors_as_user_errors(name):
         if is_offline():
             raise OfflineModeIsEnabled
-        info = HfApi(endpoint=client_settings()["endpoint"]).model_info(name.repository, revision=commit, files_metadata=True)
+        info = hub_api().model_info(name.repository, revision=commit, files_metadata=True)
     return {file.rfilename: file.lfs.sha256 if file.lfs else None for file in info.siblings or []}
 
 

@@ -7,15 +7,14 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.models.naming.checkpoint_names import Member, Pattern
 from isoscope.models.naming.hub_models import (
     HubName,
     cache_folder,
-    client_settings,
     error_chain,
+    hub_api,
     hub_errors_as_user_errors,
     is_network_failure,
     is_offline,
@@ -40,21 +39,15 @@ def list_checkpoints(pattern: Pattern, seeds: list[int] | None = None) -> list[M
     return members
 
 
-def _hub_api() -> Any:
-    from huggingface_hub import HfApi
-
-    return HfApi(endpoint=client_settings()["endpoint"])
-
-
 def _list_revisions(repository: str) -> list[str]:
-    refs = _hub_api().list_repo_refs(repository)
+    refs = hub_api().list_repo_refs(repository)
     return list(dict.fromkeys(f"{repository}@{ref.name}" for ref in [*refs.branches, *refs.tags]))
 
 
 def _list_repositories(pattern: Pattern) -> Iterator[str]:
     owner, slash, rest = pattern.prefix.partition("/")
     search = {"author": owner, "search": rest} if slash else {"search": owner}
-    return (str(model.id) for model in _hub_api().list_models(**search))
+    return (str(model.id) for model in hub_api().list_models(**search))
 
 
 def is_missing(error: BaseException) -> bool:
@@ -86,7 +79,7 @@ def commit_of(name: HubName) -> str | None:
     try:
         if is_offline():
             return None
-        return str(_hub_api().model_info(name.repository, revision=name.revision).sha)
+        return str(hub_api().model_info(name.repository, revision=name.revision).sha)
     except Exception:  # the client's errors have no class in common; without an answer, earlier results are taken to be current
         return None
 
