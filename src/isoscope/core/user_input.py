@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from isoscope.core.errors import IsoscopeError
+from isoscope.core.errors import IsoscopeError, nearest
 
 Name = str | os.PathLike[str]
 
@@ -58,6 +58,18 @@ def check_count(option: str, value: int | None, least: int = 1, most: int = MAX_
         raise IsoscopeError(f"{flag} must be at least {least}; got {value}.")
     if value is not None and value > most:
         raise IsoscopeError(f"{flag} must be at most {most:,}; got {value:,}.")
+
+
+def check_word(expected: str, word: str, known: Iterable[str], joined: str = ", ") -> None:
+    """Refuse a word that is not known, and suggest the nearest one.
+
+    >>> check_word("--dtype must be one of", "float23", ("float16", "float32"))
+    Traceback (most recent call last):
+    isoscope.core.errors.IsoscopeError: --dtype must be one of float16, float32; got 'float23', did you mean float32?
+    """
+    words = list(known)
+    if word not in words:
+        raise IsoscopeError(f"{expected} {joined.join(words)}; got {word!r}{nearest(str(word), words) or '.'}")
 
 
 @dataclass(frozen=True)

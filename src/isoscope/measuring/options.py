@@ -9,7 +9,7 @@ from typing import Any
 
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.site import ATTENTION_KINDS, INNER_KINDS, Site
-from isoscope.core.user_input import MAX_COUNT, MAX_SAMPLE, MAX_SEED, MAX_THREADS, check_count
+from isoscope.core.user_input import MAX_COUNT, MAX_SAMPLE, MAX_SEED, MAX_THREADS, check_count, check_word
 from isoscope.runs.stored_cell import KEEP_LEVELS
 from isoscope.statistics.site_statistics import VERSION
 
@@ -69,12 +69,12 @@ class Options:
             check_count(name, getattr(self, name), most=MAX_THREADS if name == "threads" else MAX_COUNT)
         check_count("sample", self.sample, least=0, most=MAX_SAMPLE)
         check_count("seed", self.seed, least=0, most=MAX_SEED)
-        _check_word("--store must be one of", self.store, KEEP_LEVELS)
-        _check_word("--image-maps must be one of", self.image_maps, MAPS)
+        check_word("--store must be one of", self.store, KEEP_LEVELS)
+        check_word("--image-maps must be one of", self.image_maps, MAPS)
         if self.channels is not None:
-            _check_word("channels must be", self.channels, CHANNELS, joined=" or ")
+            check_word("channels must be", self.channels, CHANNELS, joined=" or ")
         for split in self.split_body:
-            _check_word("--split-body takes", split, SPLITS)
+            check_word("--split-body takes", split, SPLITS)
         self._check_taps()
         i, k = self.shard
         if not 0 <= i < k:
@@ -85,7 +85,7 @@ class Options:
     def _check_taps(self) -> None:
         """Refuse taps that do not exist, and options of attention if attention is not tapped."""
         for tap in self.taps:
-            _check_word("--taps takes", tap, TAPS)
+            check_word("--taps takes", tap, TAPS)
         if not self.taps:
             raise IsoscopeError(f"--taps takes {' or '.join(TAPS)}, or both; got neither.")
         if not self.attention and (idle := [name for name in OF_ATTENTION if getattr(self, name)]):
@@ -134,12 +134,6 @@ class Options:
     def sample_at(self, site: Site, d: int) -> int:
         """How many of its points are sampled."""
         return self.sample if d <= SAMPLE_UP_TO and site.kind not in INNER_KINDS else 0
-
-
-def _check_word(expected: str, word: str, known: tuple[str, ...], joined: str = ", ") -> None:
-    """Refuse a word that is not known, and suggest the nearest."""
-    if word not in known:
-        raise IsoscopeError(f"{expected} {joined.join(known)}; got {word!r}{nearest(str(word), list(known)) or '.'}")
 
 
 def parse_shard(text: str) -> tuple[int, int]:

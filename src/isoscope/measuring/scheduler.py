@@ -14,9 +14,10 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from isoscope.core.errors import IsoscopeError, IsoscopeWarning, nearest
+from isoscope.core.errors import IsoscopeError, IsoscopeWarning
 from isoscope.core.machine import cores, memory_left
 from isoscope.core.progress import FETCH_THREAD, Progress
+from isoscope.core.user_input import check_word
 from isoscope.core.wording import format_duration
 from isoscope.measuring.cost_estimate import BASE_MEMORY, WEIGHT_COPIES
 from isoscope.measuring.options import Options
@@ -53,8 +54,7 @@ class Engine:
     split_into: int | None = None
 
     def __post_init__(self) -> None:
-        if self.name not in ENGINES:
-            raise IsoscopeError(f"--executor takes {' or '.join(ENGINES)}; got {self.name!r}{nearest(self.name, list(ENGINES)) or '.'}")
+        check_word("--executor takes", self.name, ENGINES, joined=" or ")
         if self.address is not None and self.name != "ray":
             raise IsoscopeError("--address is of a Ray cluster; add --executor ray.")
         for name in ("processes", "split_into"):

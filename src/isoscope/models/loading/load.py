@@ -13,6 +13,7 @@ from torch import Tensor
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning, import_optional, nearest
 from isoscope.core.model_groups import UNTRAINED
+from isoscope.core.user_input import check_word
 from isoscope.models.loading.architectures import register_architectures
 from isoscope.models.loading.family import Family, LoadedModel, family_of
 from isoscope.models.loading.file_limits import (
@@ -41,7 +42,7 @@ MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 def pick_device(device: str) -> torch.device:
     """The device of this name; `auto` picks the fastest one here."""
     if device.partition(":")[0] not in DEVICES:
-        raise IsoscopeError(f"--device must be one of {', '.join(DEVICES)}; got {device!r}{nearest(device, list(DEVICES)) or '.'}")
+        check_word("--device must be one of", device, DEVICES)
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
@@ -66,8 +67,7 @@ def load_model(
 
     `trust_remote_code` holds the names of the models whose own code may run; True trusts all of them.
     """
-    if dtype not in DTYPES:
-        raise IsoscopeError(f"--dtype must be one of {', '.join(DTYPES)}; got {dtype!r}{nearest(dtype, list(DTYPES)) or '.'}")
+    check_word("--dtype must be one of", dtype, DTYPES)
     input_place, spread = pick_device(device), {} if device_map is None else device_map_options(device_map)
     source = _loading_options(reference, trust_remote_code)
     if _needs_own_code(reference):

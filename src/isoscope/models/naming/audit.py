@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from isoscope.core.wording import plain
+from isoscope.core.wording import format_list, plain
 from isoscope.models.naming.suite import Place, Suite
 from isoscope.trust.model_files import weights_in
 
@@ -85,16 +85,8 @@ def _repeated_weights(suite: Suite, records: list[CheckpointRecord]) -> list[str
 
 def _name_places(suite: Suite, places: list[Place]) -> str:
     if len({seed for seed, _ in places}) == 1:
-        return f"{suite.describe_seed(places[0][0])}: the steps {_join_words([str(step) for _, step in places])}"
-    return f"{suite.name}: {_join_words([f'step {step} of seed {seed}' for seed, step in places])}"
-
-
-def _join_words(words: list[str]) -> str:
-    """
-    >>> _join_words(["1", "2", "3"])
-    '1, 2 and 3'
-    """
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+        return f"{suite.describe_seed(places[0][0])}: the steps {format_list(str(step) for _, step in places)}"
+    return f"{suite.name}: {format_list(f'step {step} of seed {seed}' for seed, step in places)}"
 
 
 def _untrained_matrices(suite: Suite, records: list[CheckpointRecord]) -> list[str]:
@@ -125,7 +117,7 @@ def _missing_steps(suite: Suite) -> list[str]:
 
 
 def _steps_are(steps: list[int]) -> str:
-    return f"step {steps[0]} is" if len(steps) == 1 else f"the steps {_join_words([str(step) for step in steps])} are"
+    return f"step {steps[0]} is" if len(steps) == 1 else f"the steps {format_list(map(str, steps))} are"
 
 
 def missing_grid_steps(steps: list[int]) -> list[int]:
