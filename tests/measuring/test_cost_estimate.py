@@ -14,7 +14,8 @@ from tests.conftest import word_tokenizer
 
 MEASURE = """
 import json, sys, tempfile
-from isoscope.measuring import cost_estimate, machine, model_feeder
+from isoscope.core import machine
+from isoscope.measuring import cost_estimate, model_feeder
 from isoscope.measuring.cell import measure_model
 from isoscope.measuring.options import Options
 from isoscope.core.progress import Progress
