@@ -19,7 +19,8 @@ from typing import Any
 CHILD = """
 import json, sys, tempfile
 import isoscope
-from isoscope.measuring import cost_estimate, machine, model_feeder
+from isoscope.core import machine
+from isoscope.measuring import cost_estimate, model_feeder
 announced = []
 model_feeder.estimate_peak = lambda *given: announced.append(cost_estimate.estimate_peak(*given)) or announced[-1]
 model, data, options = json.loads(sys.argv[1])

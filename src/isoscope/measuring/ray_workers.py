@@ -108,9 +108,6 @@ class RayWorkers:
     def submit(self, task: Task) -> Future[list[str]]:
         """Measure a cell on some node, and write it here."""
         outer: Future[list[str]] = Future()
-        if self._closed:
-            outer.set_exception(CancelledError())
-            return outer
         needs = self._needs(model_bytes(task.reference))
         absolute = replace(task.reference, folder=task.reference.folder.absolute())  # a node has a current folder of its own
         portable = replace(task, reference=absolute, options=replace(task.options, threads=needs.cpus))

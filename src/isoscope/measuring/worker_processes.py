@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections import deque
 from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
@@ -41,7 +40,6 @@ class Workers:
         # Nothing is ever written into this pipe. The system closes its writing end when this process ends, and workers wait for that.
         self._reader, self._lifeline = self._context.Pipe(duplex=False)
         self._slots = [Slot(self._start_process()) for _ in range(count)]
-        self._waiting: deque[tuple[Task, Future[list[str]]]] = deque()
         self._lock = threading.RLock()
         self._closed = False
 
@@ -60,62 +58,47 @@ class Workers:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         with self._lock:
             self._closed = True
-            self._waiting.clear()
         if kind is not None:  # after an error nobody waits for running cells; the next command resumes them
             self._lifeline.close()
         for slot in self._slots:
             slot.pool.shutdown(cancel_futures=True)
 
     def submit(self, task: Task) -> Future[list[str]]:
-        """Measure a cell in a process that is free, preferably one that holds its model already."""
+        """Measure a cell in a free process, preferably one that holds its model. There is one: the scheduler submits `count` at most."""
+        threads = task.options.threads or max(1, cores() // self.count)
+        task = replace(task, options=replace(task.options, threads=threads))
         outer: Future[list[str]] = Future()
-        with self._lock:
-            if self._closed:
-                outer.set_exception(CancelledError())
-                return outer
-            threads = task.options.threads or max(1, cores() // self.count)
-            self._waiting.append((replace(task, options=replace(task.options, threads=threads)), outer))
-            self._assign_tasks()
+        weights = task.reference.weights
+        # Prefer a process that holds the model, then an empty one: taking another's place would make it load its model again.
+        free = (slot for slot in self._slots if not slot.busy)
+        slot = min(free, key=lambda slot: (slot.weights != weights, bool(slot.weights)))
+        slot.weights, slot.busy = weights, True
+        kills_before = oom_kills()
+        with hide_current_folder():  # the first task of a pool starts its process
+            try:
+                inner = slot.pool.submit(run_task_in_worker, task)
+            except BrokenProcessPool:  # its process died while it was idle
+                slot.pool.shutdown(wait=False)
+                slot.pool = self._start_process()
+                inner = slot.pool.submit(run_task_in_worker, task)
+        inner.add_done_callback(partial(self._handle_end, slot, task, outer, kills_before))
         return outer
-
-    def _assign_tasks(self) -> None:
-        """Give waiting tasks to free processes."""
-        while self._waiting and (free := [slot for slot in self._slots if not slot.busy]):
-            task, outer = self._waiting.popleft()
-            weights = task.reference.weights
-            # Prefer a process that holds the model, then an empty one: taking another's place would make it load its model again.
-            slot = min(free, key=lambda slot: (slot.weights != weights, bool(slot.weights)))
-            slot.weights, slot.busy = weights, True
-            kills_before = oom_kills()
-            with hide_current_folder():  # the first task of a pool starts its process
-                try:
-                    inner = slot.pool.submit(run_task_in_worker, task)
-                except BrokenProcessPool:  # its process died while it was idle
-                    slot.pool.shutdown(wait=False)
-                    slot.pool = self._start_process()
-                    inner = slot.pool.submit(run_task_in_worker, task)
-            inner.add_done_callback(partial(self._handle_end, slot, task, outer, kills_before))
 
     def _handle_end(self, slot: Slot, task: Task, outer: Future[list[str]], kills_before: int, inner: Future[list[str]]) -> None:
         """Free the slot, replace its process if it died, and pass the result on."""
-        error = None if inner.cancelled() else inner.exception()
-        lost = isinstance(error, BrokenProcessPool)
-        with self._lock:
-            if lost and not self._closed:
-                slot.pool.shutdown(wait=False)
-                slot.pool, slot.weights = self._start_process(), ""
-            slot.busy = False
-        if inner.cancelled():
-            outer.set_exception(CancelledError())
-        elif lost:
+        error = CancelledError() if inner.cancelled() else inner.exception()
+        if isinstance(error, BrokenProcessPool):
+            with self._lock:
+                if not self._closed:
+                    slot.pool.shutdown(wait=False)
+                    slot.pool, slot.weights = self._start_process(), ""
             # The system does not say which process it killed for lack of memory, but a new kill while this one died is a strong hint.
-            outer.set_exception(out_of_memory(task.reference.name) if oom_kills() > kills_before else LostError(PROCESS_DIED))
-        elif error is not None:
-            outer.set_exception(error)
-        else:
+            error = out_of_memory(task.reference.name) if oom_kills() > kills_before else LostError(PROCESS_DIED)
+        slot.busy = False  # before the scheduler learns of the end, and submits the next task
+        if error is None:
             outer.set_result(inner.result())
-        with self._lock:
-            self._assign_tasks()
+        else:
+            outer.set_exception(error)
 
 
 def _initialise_worker(lifeline: Connection) -> None:
