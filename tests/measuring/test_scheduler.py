@@ -120,6 +120,19 @@ def test_the_next_job_is_fetched_while_one_runs_and_no_further_one():
     assert log.index("fetch b") < log.index("finish a") < log.index("fetch c")
 
 
+@pytest.mark.parametrize("first", [lambda: None, lambda: raising(IsoscopeError("no."))()])
+def test_a_job_that_needs_earlier_ones_starts_after_them_and_also_if_they_fail(first):
+    log = []
+
+    class Needing(Spied):
+        def is_ready(self):
+            return "finish a" in log
+
+    run([Spied("a", log, first), Spied("b", log, lambda: None), Needing("merge", log)], count=3)
+    assert log.index("start b") < log.index("start merge")
+    assert {"finish a", "fail a running: no."} & set(log[: log.index("start merge")])
+
+
 def test_a_job_that_fails_stops_no_other():
     log = []
     bad = Spied("bad", log, raising(IsoscopeError("no.")))

@@ -138,6 +138,10 @@ class Job:
     def fetch(self) -> None:
         """Get what the job needs, such as a download; runs in a background thread while earlier jobs are measured."""
 
+    def is_ready(self) -> bool:
+        """Whether earlier jobs have made what this one needs. The scheduler waits for those that run; then it starts the job anyway."""
+        return True
+
     def start(self) -> Task | None:
         """Return the cell to measure; None if the work is done when this returns."""
         raise NotImplementedError
@@ -204,6 +208,8 @@ class Scheduler:
                 bar.advance()
 
             for job, error in self._fetch_one_ahead(jobs):
+                while self._running and not job.is_ready():
+                    report(*self._collect())
                 if error is None:
                     self._start(job)
                 else:
