@@ -40,4 +40,4 @@ def test_sinks_are_taken_apart_in_every_measurement(models):
 def test_a_figure_over_layers_is_drawn_from_decoders_and_encoders():
     parts, _ = plan_reproduction(PAPER, Request(models="paper", figure="local"), "run")
     assert [(part.experiment.name, part.kind) for part in parts] == [("decoders", "model")] * 5 + [("encoders", "model")] * 3
-    assert PAPER.figure("local").also == ("local_share", "local_share_excess")
+    assert PAPER.select_figures("local")[0].also == ("local_share", "local_share_excess")

@@ -65,7 +65,7 @@ def _table_of_matrix(answers: list[Answer]) -> Table:
         for i, answer in enumerate(answer for answer in answers if answer.reading.question == question):
             number = answer.number
             interval = format_interval(number.low, number.high)
-            table.add_row(title if i == 0 else "", answer.convention.name, format_number(number), interval, answer.reading.said)
+            table.add_row(title if i == 0 else "", answer.convention.name, format_number(number), interval, answer.reading.how)
     return table
 
 
@@ -75,7 +75,7 @@ def _print_run(rows: pd.DataFrame) -> None:
     for (model, step, seed, stack), own in rows.groupby([units[name] for name in units], sort=False):
         checkpoint = [f"{word} {value}" for word, value in (("step", step), ("seed", seed)) if value]
         typer.echo(" · ".join([str(model), *checkpoint, str(stack)]))
-        for columns in _split_columns(set(own["metric"])):
+        for columns in _split_columns(set(own.loc[own["value"].notna(), "metric"])):
             print_table(_table_of_run(own, columns))
     _explain([str(name).partition("@")[2] for name in rows["metric"].unique()], with_layers=True)
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from isoscope.core.numerics import LEVEL, Floats, margin
+from isoscope.core.wording import format_p_value
 from isoscope.estimation.inference import Estimate, sign_test
 from isoscope.studies.training_dynamics.checkpoint_measures import Level, Levels
 from isoscope.studies.training_dynamics.gather import Gathered, MeasuredSuite, Points
@@ -38,7 +39,7 @@ class Phases:
     verdict: str
 
 
-def difference(top: Level, other: Level) -> Estimate:
+def level_difference(top: Level, other: Level) -> Estimate:
     """One dimension minus another with Student's interval, which treats them as independent and is therefore conservative."""
     value, error = top.value - other.value, math.hypot(top.error, other.error)
     if not math.isfinite(error):
@@ -56,8 +57,8 @@ def judge_seed(steps: Sequence[int], picking: Floats, curve: Sequence[Levels]) -
     # zero, and chance that lifts an end above the peak cannot make it look like one.
     at = 1 + int(np.nanargmax(picking[1:-1]))
     own, control = [levels.judge for levels in curve], [levels.gaussian for levels in curve]
-    ends = [difference(own[at], own[end]) for end in (0, -1)]
-    of_gaussian = [difference(control[at], control[end]) for end in (0, -1)]
+    ends = [level_difference(own[at], own[end]) for end in (0, -1)]
+    of_gaussian = [level_difference(control[at], control[end]) for end in (0, -1)]
     least = SHARE * own[at].value
     short = any(end.high <= least for end in ends)
     outcome = "holds" if all(end.low > least for end in ends) else "fails" if short else "undecided"
@@ -133,7 +134,7 @@ def dimension_rows(suite: MeasuredSuite, seen: Gathered) -> Iterator[dict[str, A
             yield {"metric": "dimension_peak_step", "value": Estimate(phases.peak), "note": note, **at}
         verdict, p = verdict_over_seeds(list(seeds.values()))
         held = sum(phases.verdict == "holds" for phases in seeds.values())
-        note = f"in {held} of {len(seeds)} seeds both lower bounds exceed 10 % of the peak; sign test p = {p:.3g}"
+        note = f"in {held} of {len(seeds)} seeds both lower bounds exceed 10 % of the peak; sign test {format_p_value(p)}"
         if len(seeds) < 5:
             note += "; five seeds at least are needed to decide"
         yield {"metric": "rise_then_fall", "value": Estimate(held / len(seeds)), "note": note, "verdict": verdict, "n": len(seeds), **where}

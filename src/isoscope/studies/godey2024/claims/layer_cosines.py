@@ -25,7 +25,7 @@ from isoscope.claims.evidence import (
     rows_by_model,
     split_comparable,
 )
-from isoscope.claims.verdicts import Quantifier, compare_groups, decide_models, decide_named_models
+from isoscope.claims.verdicts import Quantifier, compare_groups, decide_models
 from isoscope.estimation.inference import Estimate, difference_of, least_of, mean_of
 from isoscope.estimation.isotropic_quantiles import one_pair
 
@@ -63,9 +63,7 @@ def decide_by_cosine(
         layers = {name: rows[rows["stack"].eq(stack)] if stack else rows for name, rows in layers.items()}
         effects = {name: summarise(rows) for name, rows in layers.items() if len(rows)}
         thresholds = {name: cosine_thresholds(int(layers[name]["d"].max())) if threshold is None else (threshold,) for name in effects}
-        if names:
-            return decide_named_models(effects, thresholds, names, measure=measure, above=above)
-        return decide_models(effects, thresholds, quantifier, measure=measure, above=above, unit=unit)
+        return decide_models(effects, thresholds, quantifier, measure=measure, names=names, above=above, unit=unit)
 
     return decide
 
@@ -199,7 +197,7 @@ def resnet50_falls_with_depth(table: pd.DataFrame, series: pd.DataFrame) -> Verd
         first, last = (mean_of(row_estimates(third)) for third in outer_thirds(rows))
         effects[name] = difference_of(last, first)
     measure = "the cosine of the last third of layers less that of the first"
-    return mention_left_out(decide_named_models(effects, -0.1, ["ResNet-50"], measure=measure, above=False), left_out)
+    return mention_left_out(decide_models(effects, -0.1, measure=measure, names=["ResNet-50"], above=False), left_out)
 
 
 statement_5 = Section("godey2024", 5)
