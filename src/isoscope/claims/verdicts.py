@@ -128,8 +128,9 @@ def make_findings(effects: Effects, levels: Thresholds, at_levels: Sequence[Mapp
         outcome = agreed_outcome(outcomes)
         # A finding that holds shows the strictest threshold, which it passed; any other the mildest, which it did not.
         threshold = (farthest if outcome == "holds" else nearest)(levels[name])
-        remark = "depends on the threshold" if len(set(outcomes)) > 1 else "no interval" if not math.isfinite(effect.low) else ""
-        note = "; ".join(part for part in (effect.note, remark) if part)
+        no_interval = "" if math.isfinite(effect.low) or "no interval" in effect.note else "no interval"
+        remark = "depends on the threshold" if len(set(outcomes)) > 1 else no_interval
+        note = "; ".join(filter(None, (effect.note, remark)))
         findings.append(Finding(name, outcome, effect.value, effect.low, effect.high, threshold, note))
     return tuple(findings)
 

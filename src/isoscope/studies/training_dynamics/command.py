@@ -60,11 +60,11 @@ def run(
 
 
 def _tables_of_layers(rows: pd.DataFrame, name: str) -> Iterator[Table]:
-    """One row per layer: a table of queries, keys and attention, and a table of changes; one without numbers is left out."""
+    """One row per layer: a table of queries, keys and attention, and a table of changes; without empty rows."""
     layers = {layer: rows[rows["layer"].eq(layer)] for layer in sorted(rows["layer"].dropna().unique())}
     for title, show in (("queries and keys", _show_heads), ("changes", _show_changes)):
-        shown = {layer: show(own) for layer, own in layers.items()}
-        if any(cell for cells in shown.values() for cell in cells.values()):
+        shown = {layer: cells for layer, own in layers.items() if any((cells := show(own)).values())}
+        if shown:
             columns = ["layer", *next(iter(shown.values()))]
             table = new_table(columns, title=f"{name}: {title}", words=("aligned", "rise, then fall"))
             for layer, cells in shown.items():
