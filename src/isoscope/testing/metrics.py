@@ -44,11 +44,8 @@ def check_metric(metric: Metric) -> None:
     _check_declaration(metric)
     _check_range(metric)
     require(metric.at_least >= 1, f"{name}: at_least must be 1 or more; it is {metric.at_least}.")
-    known = (None, POPULATION, THIS_N)
-    require(
-        metric.interval_about in known,
-        f"{name}: interval_about must be one of {', '.join(map(str, known))}; it is {metric.interval_about!r}.",
-    )
+    known, about = (None, POPULATION, THIS_N), metric.interval_about
+    require(about in known, f"{name}: interval_about must be one of {', '.join(map(str, known))}; it is {about!r}.")
     has_value, has_interval = False, False
     for kind, cloud, other in _clouds_for(metric):
         where = f"{name} of the cloud {kind!r}"
@@ -60,12 +57,9 @@ def check_metric(metric: Metric) -> None:
         # Sums in another order differ in their last digits; anything more depends on the order.
         shuffled = metric(other)
         require(_are_close(value, shuffled), f"{where} depends on the order of rows: {float(value)!r} and {float(shuffled)!r}.")
-    declared = metric.interval_about is not None
-    require(
-        declared or not has_interval,
-        f"{name} has an interval; declare what it is about: interval_about=POPULATION or interval_about=THIS_N.",
-    )
-    require(has_interval or not (declared and has_value), f"{name} declares what its interval is about, and it has none.")
+    if about is None:
+        require(not has_interval, f"{name} has an interval; declare what it is about: interval_about=POPULATION or THIS_N.")
+    require(has_interval or about is None or not has_value, f"{name} declares what its interval is about, and it has none.")
 
 
 def check_series(series: Series) -> None:

@@ -84,10 +84,8 @@ def _split_columns(metrics: set[Any]) -> Iterator[list[tuple[str, str, str]]]:
     """Columns (question, source, metric) of each table: questions stand side by side as long as they fit."""
     columns: list[tuple[str, str, str]] = []
     for question in QUESTIONS:
-        readings = [
-            (source.name, reading) for source in CONVENTIONS.values() for reading in source.readings if reading.question == question
-        ]
-        named = [(question, name, f"{reading.metric or question}@{name}") for name, reading in readings]
+        readings = [(source.name, reading) for source in CONVENTIONS.values() for reading in source.readings]
+        named = [(question, name, f"{own.metric or question}@{name}") for name, own in readings if own.question == question]
         known = [column for column in named if column[2] in metrics]
         if columns and len(columns) + len(known) > MOST_COLUMNS:
             yield columns

@@ -95,9 +95,7 @@ def _check_counts(d: int, *, n: int, head_d: int, heads: int, seed: int, two_nn:
     if draws is not None and draws < FEWEST_DRAWS:
         raise IsoscopeError(f"--monte-carlo needs at least {FEWEST_DRAWS} draws to estimate its error; got {draws}.")
     if draws is not None and draws * max(n, heads * head_d) > MOST_POINTS:
-        raise IsoscopeError(
-            f"--monte-carlo {draws} at --n {n} and --heads {heads} would take minutes; ask for fewer draws or fewer points."
-        )
+        raise IsoscopeError(f"--monte-carlo {draws} at --n {n} and --heads {heads} takes minutes; ask for fewer draws or fewer points.")
     if d > MOST_DIMENSIONS and (two_nn or draws is not None):
         option = "--two-nn" if two_nn else "--monte-carlo"
         raise IsoscopeError(f"{option} simulates at most {MOST_DIMENSIONS:,} dimensions; got --d {d}. The closed forms need no simulation.")

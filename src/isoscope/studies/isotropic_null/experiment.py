@@ -172,10 +172,8 @@ def isotropic_tables(dimensions: Iterable[int], n: int) -> tuple[pd.DataFrame, p
         rows += [columns | {"metric": name, "value": value, "n": n, "d": d} for name, value in closed_forms(d, n).items()]
         # The density narrows as 1/√d; 4.5 standard deviations show all of it. Both ends ±1 are left out, where it may be infinite.
         c = np.linspace(-1, 1, 161) * min(4.5 * d**-0.5, 0.999)
-        points += [
-            columns | {"name": "cosine_density", "x": x, "y": y, "weight": d}
-            for x, y in zip(c.tolist(), pair_density(c, d).tolist(), strict=True)
-        ]
+        density = zip(c.tolist(), pair_density(c, d).tolist(), strict=True)
+        points += [columns | {"name": "cosine_density", "x": x, "y": y, "weight": d} for x, y in density]
     return make_table(rows, TABLE_COLUMNS), make_table(points, SERIES_COLUMNS)
 
 

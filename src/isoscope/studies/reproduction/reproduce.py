@@ -76,10 +76,8 @@ class Reproduction:
         names = dict.fromkeys(name for figure in self.figures for name in figure.also)
         names |= dict.fromkeys(self.paper.also if len(self.figures) == len(self.paper.figures) else ())
         rows, points = results.cached_tables(list(names), self.progress)
-        table, series = (
-            concat_tables([results.table(policy="every"), rows], TABLE_COLUMNS),
-            concat_tables([results.series(), points], SERIES_COLUMNS),
-        )
+        table = concat_tables([results.table(policy="every"), rows], TABLE_COLUMNS)
+        series = concat_tables([results.series(), points], SERIES_COLUMNS)
         return table.drop_duplicates(ignore_index=True), series.drop_duplicates(ignore_index=True)
 
 

@@ -47,10 +47,9 @@ def squared_cosines(a: Floats, b: Floats) -> Floats:
     >>> squared_cosines(np.array([[2.0, 0.0]]), np.array([[1.0, 1.0]])).round(3).tolist()
     [[0.5]]
     """
-    units = [
-        np.divide(x, length, out=np.zeros_like(x), where=length > 0) for x in (a, b) for length in [np.linalg.norm(x, axis=-1)[:, None]]
-    ]
-    return np.asarray((units[0] @ units[1].T) ** 2)
+    lengths = [np.linalg.norm(x, axis=-1)[:, None] for x in (a, b)]
+    u, v = (np.divide(x, length, out=np.zeros_like(x), where=length > 0) for x, length in zip((a, b), lengths, strict=True))
+    return np.asarray((u @ v.T) ** 2)
 
 
 def alignment(blocks: Sequence[Floats], *, seed: int = 0) -> Alignment:
@@ -156,13 +155,9 @@ def direction_rows(suite: MeasuredSuite, rows: pd.DataFrame) -> Iterator[dict[st
             at = where | {"layer": layer, "n": len(mine)}
             value, below, above = (mine[name].to_numpy(float) for name in ("value", "high", "low"))
             note = f"part of heads, over seeds, whose interval lies beyond the chance level {level:.3f} at the last step"
-            yield {"metric": "same_direction_heads", "value": Estimate(float((np.fmin(value, above) > level).mean())), "note": note, **at}
-            yield {
-                "metric": "opposite_direction_heads",
-                "value": Estimate(float((np.fmax(value, below) < -level).mean())),
-                "note": note,
-                **at,
-            }
+            same, opposite = np.fmin(value, above) > level, np.fmax(value, below) < -level
+            for name, heads in (("same_direction_heads", same), ("opposite_direction_heads", opposite)):
+                yield {"metric": name, "value": Estimate(float(heads.mean())), "note": note, **at}
 
 
 def alignment_rows(suite: MeasuredSuite, seen: Gathered) -> Iterator[dict[str, Any]]:

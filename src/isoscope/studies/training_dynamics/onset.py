@@ -267,9 +267,8 @@ def change_rows(suite: MeasuredSuite, tracks: Tracks) -> Iterator[dict[str, Any]
             yield where | _change_columns(suite, list(_between_ends(suite, own).values())) | {"stack": stack, "layer": layer}
         for stack in dict.fromkeys(key[0] for key in layers):
             blocks = [_between_ends(suite, own) for key, own in layers.items() if key[0] == stack and (kind != "hidden" or key[1] > 0)]
-            means = [
-                _mean_track([own[seed] for own in blocks]) for seed in suite.complete_seeds if blocks and all(seed in own for own in blocks)
-            ]
+            seeds = [seed for seed in suite.complete_seeds if blocks and all(seed in own for own in blocks)]
+            means = [_mean_track([own[seed] for own in blocks]) for seed in seeds]
             yield where | _change_columns(suite, means, f"mean over {len(blocks)} layers") | {"stack": stack}
 
 
@@ -284,11 +283,8 @@ def _change_columns(suite: MeasuredSuite, own: list[Track], note: str = "") -> d
 def _between_ends(suite: MeasuredSuite, own: dict[Seed, Track]) -> dict[Seed, Track]:
     """The tracks from the suite's first to its last step, for seeds with a row at both: a cell may lack a row."""
     first, last = suite.ends
-    tracks = {
-        seed: _select_steps(own[seed], (own[seed].steps >= first) & (own[seed].steps <= last))
-        for seed in suite.complete_seeds
-        if seed in own
-    }
+    known = {seed: own[seed] for seed in suite.complete_seeds if seed in own}
+    tracks = {seed: _select_steps(track, (track.steps >= first) & (track.steps <= last)) for seed, track in known.items()}
     return {seed: track for seed, track in tracks.items() if first in track.steps and last in track.steps}
 
 

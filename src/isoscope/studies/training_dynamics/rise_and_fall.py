@@ -124,9 +124,8 @@ def dimension_rows(suite: MeasuredSuite, seen: Gathered) -> Iterator[dict[str, A
         where = {"stack": stack, "kind": "hidden", "layer": layer}
         for i, phases in seeds.items():
             at = where | {"seed": suite.curve_seeds[i], "n": seen.points}
-            note = f"peak of {phases.height:.3g} at step {phases.peak:g}, picked on other documents" + (
-                " and seeds" if len(curves) > 1 else ""
-            )
+            others = "documents and seeds" if len(curves) > 1 else "documents"
+            note = f"peak of {phases.height:.3g} at step {phases.peak:g}, picked on other {others}"
             for name, value, control in (("rise", phases.rise, phases.gaussian_rise), ("fall", phases.fall, phases.gaussian_fall)):
                 sd = (control.high - control.low) / 4  # a 95 % interval is about four standard errors wide
                 null = {"null": control.value, "null_sd": sd if math.isfinite(sd) else None}

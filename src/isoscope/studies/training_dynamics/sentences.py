@@ -9,7 +9,7 @@ from isoscope.charts.records import pick_evenly
 from isoscope.core.errors import Failures
 from isoscope.core.model_groups import UNTRAINED, list_checkpoints, list_suites, select_first_seed, select_one_checkpoint
 from isoscope.core.study import Section
-from isoscope.core.wording import format_number, format_numbered, format_p_value, format_runs, format_share
+from isoscope.core.wording import format_list, format_number, format_numbered, format_p_value, format_runs, format_share
 from isoscope.metrics import registry
 from isoscope.report.charts import draw_all
 from isoscope.report.line import greatest, interval_of, least
@@ -115,15 +115,11 @@ def describe_change(rows: pd.DataFrame, metric: str, name: str) -> str | None:
     directions = layers["spec"].map(read_verdict)
     up, down = layers[directions.eq("up")], layers[directions.eq("down")]
     most = layers.iloc[int(layers["value"].abs().to_numpy(float).argmax())]
-    parts = [
-        part for part in (f"rises in {_name_layers(up)}" if len(up) else "", f"falls in {_name_layers(down)}" if len(down) else "") if part
-    ]
-    change = f"clearly {' and '.join(parts)}" if parts else "clearly changes in no layer"
-    text = (
-        f"From the first step to the last the {name} {change} (of {len(layers)}), most in layer {most['layer']}: {_signed_estimate(most)}"
-    )
+    parts = [f"{verb} in {_name_layers(rows)}" for verb, rows in (("rises", up), ("falls", down)) if len(rows)]
+    where = f"{format_list(parts) or 'changes in no layer'} (of {len(layers)}), most in layer {most['layer']}"
     mean = own[own["layer"].isna()]
-    return text + (f"; on average over layers {_signed_estimate(mean.iloc[0])}." if len(mean) else ".")
+    on_average = f"; on average over layers {_signed_estimate(mean.iloc[0])}" if len(mean) else ""
+    return f"From the first step to the last the {name} clearly {where}: {_signed_estimate(most)}{on_average}."
 
 
 def describe_directions(rows: pd.DataFrame) -> str | None:
@@ -185,9 +181,8 @@ def describe_rise_and_fall(rows: pd.DataFrame) -> str | None:
         return None
     mean = f" On average over blocks: {read_verdict(stack['spec'].iloc[0])} ({note_of(stack['spec'].iloc[0])})" if len(stack) else ""
     each = f"{'; by' if mean else ' By'} layer this {_by_verdict(layers)}" if len(layers) else ""
-    values = rows[
-        rows["metric"].eq("two_nn") & rows["kind"].eq("hidden") & rows["layer"].notna() & rows["policy"].eq(own["policy"].iloc[0])
-    ]
+    values = rows[rows["metric"].eq("two_nn") & rows["kind"].eq("hidden") & rows["layer"].notna()]
+    values = values[values["policy"].eq(own["policy"].iloc[0])]
     reach = ""
     if len(values):
         low, high = least(values), greatest(values)

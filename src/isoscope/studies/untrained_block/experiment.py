@@ -101,9 +101,8 @@ class Network:
         """Make the network, without weights yet; refuse it if memory cannot hold them."""
         inner = sizes.inner or 4 * sizes.d
         weights = sizes.vocabulary * sizes.d + max(self.depths) * (4 * sizes.d + 2 * inner) * sizes.d
-        check_room(
-            f"{self.name} of {sizes.d:,} dimensions", BYTES_PER_NUMBER * (weights + 2 * sizes.length * sizes.d), "ask for a smaller one"
-        )
+        size = BYTES_PER_NUMBER * (weights + 2 * sizes.length * sizes.d)
+        check_room(f"{self.name} of {sizes.d:,} dimensions", size, "ask for a smaller one")
         return PlainNetwork(sizes, self.init, self.norm, self.variant, max(self.depths))
 
 

@@ -30,6 +30,7 @@ from isoscope.estimation.inference import Estimate, difference_of, least_of, mea
 from isoscope.estimation.isotropic_quantiles import one_pair
 
 GREATEST = "the greatest cosine over the layers"
+THREE_TRANSFORMERS = "the hidden states of three trained Transformers or more: `isoscope measure MODEL MODEL MODEL --out RUN`"
 
 
 def decide_by_cosine(
@@ -76,7 +77,7 @@ statement_1.add_claim(
     "every_transformer_has_an_anisotropic_layer",
     statement="Every Transformer has an anisotropic layer, whatever it reads.",
     refuted_by="a trained Transformer whose cosine lies surely below the threshold in every layer",
-    needs="the hidden states of three trained Transformers or more: `isoscope measure MODEL MODEL MODEL --out RUN`",
+    needs=THREE_TRANSFORMERS,
     decide=decide_by_cosine(),
 )
 statement_1.add_claim(
@@ -230,9 +231,7 @@ def centring_leaves_all_directions_alike(table: pd.DataFrame, series: pd.DataFra
     return decide_models(effects, 0.9, measure="the least IsoScore over the layers, as a share of that of isotropic points,")
 
 
-statement_10 = Section(
-    "godey2024", 10, "the hidden states of three trained Transformers or more: `isoscope measure MODEL MODEL MODEL --out RUN`"
-)
+statement_10 = Section("godey2024", 10, THREE_TRANSFORMERS)
 
 
 @statement_10.claim(

@@ -263,9 +263,7 @@ def queries_and_keys_become_anisotropic(table: pd.DataFrame, series: pd.DataFram
     return replace(weaker, outcome=outcome, sentence=f"{rise.sentence} {end.sentence}")
 
 
-statement_9 = Section(
-    "godey2024", 9, "three trainings or more with their dynamics: `isoscope sweep SUITE --taps hidden,attention --out RUN`"
-)
+statement_9 = Section("godey2024", 9, f"three trainings or more with their dynamics: {SWEEP}")
 
 
 @statement_9.claim(

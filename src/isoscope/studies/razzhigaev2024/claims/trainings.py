@@ -12,9 +12,7 @@ from isoscope.core.wording import format_count, format_number
 from isoscope.estimation.inference import clopper_pearson
 from isoscope.trust.safe_io import parse_object
 
-statement_12 = Section(
-    "razzhigaev2024", 12, "the trainings of three decoders or more with their dynamics: `isoscope sweep SUITE --out RUN`"
-)
+statement_12 = Section("razzhigaev2024", 12, "trainings of three decoders or more with their dynamics: `isoscope sweep SUITE --out RUN`")
 
 
 @statement_12.claim(
