@@ -72,7 +72,3 @@ class Paper:
         if not selected:
             raise IsoscopeError(f"{self.name} has no figure {number!r}{nearest(asked, known) or '; it has ' + ', '.join(known) + '.'}")
         return selected
-
-    def experiment(self, name: str) -> Experiment:
-        """The experiment with this name."""
-        return next(experiment for experiment in self.experiments if experiment.name == name)
