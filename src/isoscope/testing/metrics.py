@@ -161,7 +161,6 @@ def _are_close(a: float, b: float) -> bool:
 
 
 def _copy_arrays(cloud: AnyCloud) -> dict[str, np.ndarray]:
-    """A copy of every array of a cloud."""
     state: dict[str, np.ndarray] = {}
     if isinstance(cloud, AttentionCloud):
         arrays = {name: value.copy() for name, value in vars(cloud).items() if isinstance(value, np.ndarray)}

@@ -144,7 +144,6 @@ def _list_parts(experiment: Experiment, request: Request, local: list[str], out:
 
 
 def _fetch_command(paper: Paper, experiment: Experiment, request: Request) -> str:
-    """The command that gets the models that an experiment lacks."""
     if request.models == "local":
         return "make zoo fetches real models into .cache/models"
     return f"isoscope reproduce {paper.name} --models paper, with a hub: {', '.join(experiment.paper)}; or --models local"
@@ -269,7 +268,6 @@ def try_figures(reproduction: Reproduction) -> list[FigureOutcome]:
 
 
 def _reason_not_drawn(reproduction: Reproduction, figure: PaperFigure) -> str:
-    """Why a figure is not drawn."""
     needed = [part.what for part in reproduction.parts if part.experiment.name in figure.needs]
     reasons = [gap for gap in reproduction.missing if gap.what in needed or gap.what.partition(":")[0] in figure.needs]
     return "; ".join(f"{gap.reason} ({gap.command})" for gap in reasons) or "the run holds nothing that it could be drawn from"

@@ -199,7 +199,6 @@ def fixed_point(norms: np.ndarray, enters: np.ndarray, leaves: np.ndarray) -> fl
 
 
 def _table_rows(series: pd.DataFrame, columns: dict[str, Any], spec: dict[str, Any], n: int, d: int) -> list[dict[str, Any]]:
-    """The rows of the table, for every depth."""
     rows = []
     plain_spec = json.dumps(spec, sort_keys=True, ensure_ascii=False)
     for depth in sorted(set(series["layer"].dropna().astype(int)) - {0}):

@@ -171,7 +171,6 @@ def training_seeds(table: pd.DataFrame, series: pd.DataFrame) -> Any:
 
 
 def _seed_colours(rows: pd.DataFrame) -> dict[str, Any]:
-    """One colour per seed."""
     names = [str(name) for name in rows.sort_values("seed")["curve"].drop_duplicates()]
     return curve_encodings([Curve(name, tone) for name, tone in zip(names, cycle_palette(len(names)), strict=True)])
 
