@@ -165,7 +165,7 @@ def conventions_table() -> str:
 
     rows = ["| | tokens | last layer | numbers | left open; chosen |", "|---|---|---|---|---|"]
     for convention in CONVENTIONS.values():
-        numbers = "; ".join(f"{reading.question}: {reading.said}" for reading in convention.readings)
+        numbers = "; ".join(f"{reading.question}: {reading.how}" for reading in convention.readings)
         norm = f"{'after' if convention.final else 'before'} the final norm"
         columns = f"`{convention.name}` | `{convention.policy}` | {norm} | {numbers}"
         rows.append(f"| {columns} | {convention.leaves_open}; {convention.chosen} |")

@@ -48,6 +48,15 @@ def test_names_are_not_read_as_markup(capsys):
     assert any("[red]model[/red] :smile:" in line for line in printed(capsys, table))
 
 
+def test_columns_without_an_entry_are_left_out(capsys):
+    table = output.new_table(["model", "p", "ρ"], text=("model",))
+    table.add_row("bert", "", "0.123456789")
+    table.add_row("gpt2", "", "")
+    header, _, *rows = filter(None, printed(capsys, table))
+    assert header.split() == ["model", "ρ"]
+    assert [row.split() for row in rows] == [["bert", "0.123456789"], ["gpt2"]]
+
+
 def test_json_has_null_for_what_is_not_a_number(capsys):
     frame = pd.DataFrame({"value": [0.1, math.nan, math.inf], "layer": pd.array([1, None, 3], dtype="Int64"), "model": ["a", None, "c"]})
     output.print_json({"rows": output.to_records(frame), "least": np.float64(-math.inf)})

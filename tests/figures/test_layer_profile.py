@@ -41,3 +41,8 @@ def test_second_null_is_drawn_with_its_metric(tables):
     assert spec["title"] == "top_share"
     row = next(r for r in list_rows(spec) if r["line"] == SIX and r["kind"] == "hidden" and r["layer"] == 3 and r["policy"] == "all")
     assert row["norm_null"] == pytest.approx(0.6 * row["value"])
+
+
+def test_policy_figure_needs_two_policies(tables):
+    table, series = tables
+    assert figures["policy_difference"].draw(table[table["policy"] == "all"], series) is None

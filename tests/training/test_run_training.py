@@ -23,7 +23,7 @@ def test_a_seed_that_is_trained_is_left_alone_and_the_next_one_is_added(corpus, 
 @pytest.mark.parametrize(
     ("recipe", "changes", "sentence"),
     [
-        ("speech", {}, "speech is trained on speech, and .* holds text; give --data with speech"),
+        ("speech", {}, "speech needs speech, and .* holds text; give --data with speech"),
         ("causal-text", {"seeds": "99999999999999999999"}, "--seeds must be at most"),
         ("causal-text", {"checkpoints": "0,5", "steps": 4}, "asks for step 5, and the training ends at 4; raise --steps"),
         ("causal-text", {"width": 1 << 20, "heads": 1 << 10, "layers": 1000}, "A network of 1,048,576 dimensions"),

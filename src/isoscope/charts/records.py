@@ -57,11 +57,8 @@ def label_lines(*frames: pd.DataFrame) -> list[pd.DataFrame]:
         words += [f"{prefix}{word}" for prefix, word in zip(("step ", "seed ", ""), others, strict=True) if word]
         names.append(" · ".join(words))
     lines = pd.Series(names, dtype="string").reindex(number).to_numpy()
-    ends = pd.Series([len(frame) for frame in frames]).cumsum()
-    return [
-        frame.assign(line=pd.Series(lines[end - len(frame) : end], index=frame.index, dtype="string"))
-        for frame, end in zip(frames, ends, strict=True)
-    ]
+    parts = np.split(lines, np.cumsum([len(frame) for frame in frames])[:-1])
+    return [frame.assign(line=pd.Series(own, index=frame.index, dtype="string")) for frame, own in zip(frames, parts, strict=True)]
 
 
 def line_names(table: pd.DataFrame) -> list[str]:

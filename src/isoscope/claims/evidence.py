@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +16,7 @@ from isoscope.claims.claim import Verdict
 from isoscope.core.model_groups import UNTRAINED, add_groups, list_suites, select_one_checkpoint
 from isoscope.core.number import THIS_N, same_n
 from isoscope.core.table import SERIES_COLUMNS, make_table
+from isoscope.core.wording import NOT_DEFINED, format_estimate, format_site
 from isoscope.estimation.inference import Estimate, band_factor, greatest_of, least_of
 from isoscope.estimation.isotropic_quantiles import one_pair
 from isoscope.statistics.jackknife_groups import effective_groups
@@ -148,7 +149,8 @@ def row_estimates(rows: pd.DataFrame, *, less: str | None = None) -> list[Estima
     minus = rows[less].fillna(0.0) if less else pd.Series(0.0, index=rows.index)
     freedom = rows["freedom"] if "freedom" in rows else pd.Series(math.inf, index=rows.index)
     several = len(rows["stack"].unique()) > 1
-    layers = [layer_name(layer, stack if several else None) for layer, stack in zip(rows["layer"], rows["stack"], strict=True)]
+    sites = zip(rows["layer"], rows["stack"], strict=True)
+    layers = ["" if pd.isna(layer) else format_site("hidden", layer, stack if several else None) for layer, stack in sites]
     columns = rows["value"] - minus, rows["low"] - minus, rows["high"] - minus, rows.get("note", layers), freedom
     return [Estimate(value, low, high, note, float(free)) for value, low, high, note, free in zip(*columns, strict=True)]
 
@@ -160,43 +162,13 @@ def outer_thirds(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     return rows[rows["layer"].isin(list(layers[:count]))], rows[rows["layer"].isin(list(layers[-count:]))]
 
 
-def layer_name(layer: object, stack: object = None) -> str:
-    """A layer in words.
+def describe_estimate(effect: Estimate) -> str:
+    """A number and its interval, in words if it is not defined.
 
-    >>> layer_name(3), layer_name(3, "decoder"), layer_name(pd.NA)
-    ('layer 3', 'decoder layer 3', '')
+    >>> describe_estimate(Estimate(0.5, 0.4, 0.6)), describe_estimate(Estimate(math.nan))
+    ('0.500 [0.400, 0.600]', 'not defined')
     """
-    return "" if pd.isna(layer) else f"{'' if stack is None else f'{stack} '}layer {layer}"  # type: ignore[call-overload]
-
-
-def join_names(names: Iterable[str], most: int = 4) -> str:
-    """Names joined by commas; of many, the first few and how many more.
-
-    >>> join_names(["a", "b"]), join_names(list("abcdef"))
-    ('a, b', 'a, b, c, d and 2 more')
-    """
-    known = list(names)
-    return ", ".join(known[:most]) + (f" and {len(known) - most} more" if len(known) > most else "")
-
-
-def format_number(x: float) -> str:
-    """A number with three significant digits.
-
-    >>> format_number(0.12345), format_number(1234.5), format_number(float("nan"))
-    ('0.123', '1,234', 'not defined')
-    """
-    return "not defined" if not math.isfinite(x) else f"{x:,.0f}" if abs(x) >= 1000 else f"{x:.3g}"
-
-
-def format_estimate(effect: Estimate) -> str:
-    """A number and its interval.
-
-    >>> format_estimate(Estimate(0.5, 0.4, 0.6)), format_estimate(Estimate(0.5))
-    ('0.5 [0.4, 0.6]', '0.5 without an interval')
-    """
-    if not math.isfinite(effect.low):
-        return f"{format_number(effect.value)} without an interval"
-    return f"{format_number(effect.value)} [{format_number(effect.low)}, {format_number(effect.high)}]"
+    return format_estimate(effect.value, effect.low, effect.high) or NOT_DEFINED
 
 
 LeftOut = dict[str, str]

@@ -19,7 +19,7 @@ class Experiment:
     name: str
     kind: str
     """`models`, `suite`, or the name of a study whose own experiment it is."""
-    says: str
+    about: str
     """The measurement in a phrase."""
     paper: tuple[str, ...] = ()
     """The paper's own models or suites, as a hub names them."""
@@ -53,16 +53,6 @@ class PaperFigure:
 
 
 @dataclass(frozen=True)
-class Stated:
-    """Numbers from a paper or its authors' code, to compare with measured ones."""
-
-    what: str
-    values: tuple[float, ...]
-    read: str
-    """`text`, `code`, or `fig`: read off a figure, give or take 0.02."""
-
-
-@dataclass(frozen=True)
 class Paper:
     """A paper that isoscope can reproduce."""
 
@@ -74,18 +64,11 @@ class Paper:
     figures: tuple[PaperFigure, ...]
     also: tuple[str, ...] = ()
     """Metrics and series that its claims need and that are computed only on request."""
-    stated: tuple[Stated, ...] = ()
 
-    def figure(self, number: str) -> PaperFigure:
-        """The figure with this number or name."""
-        known = {figure.number: figure for figure in self.figures}
-        asked = number.lower().removeprefix("figure").strip()
-        if asked not in known:
-            raise IsoscopeError(
-                f"{self.name} has no figure {number!r}{nearest(asked, list(known)) or '; it has ' + ', '.join(known) + '.'}"
-            )
-        return known[asked]
-
-    def experiment(self, name: str) -> Experiment:
-        """The experiment with this name."""
-        return next(experiment for experiment in self.experiments if experiment.name == name)
+    def select_figures(self, number: str) -> tuple[PaperFigure, ...]:
+        """The figures with this number or name; a number without a letter, as in 6, stands for 6a and 6b."""
+        asked, known = number.lower().removeprefix("figure").strip(), [figure.number for figure in self.figures]
+        selected = tuple(figure for figure in self.figures if figure.number in (asked, f"{asked}a", f"{asked}b"))
+        if not selected:
+            raise IsoscopeError(f"{self.name} has no figure {number!r}{nearest(asked, known) or '; it has ' + ', '.join(known) + '.'}")
+        return selected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import pandas as pd
 
@@ -19,13 +20,14 @@ from isoscope.claims.deciding import (
     outcomes_by_threshold,
     single_outcome,
 )
-from isoscope.claims.evidence import format_estimate, format_number, is_named, join_names, require_equal_n
+from isoscope.claims.evidence import describe_estimate, is_named, require_equal_n
 from isoscope.core.numerics import LEVEL
+from isoscope.core.wording import format_count, format_list, format_p_value
 from isoscope.estimation.inference import FEWEST_PER_GROUP, Estimate, exact_permutation, welch
 
 Quantifier = Callable[[Sequence[Outcome]], ModelShare]
-QUOTED = 3
-"""The sentence quotes at most this many findings."""
+QUOTED, MOST_NAMES = 3, 4
+"""The sentence quotes at most this many findings, and names at most this many models."""
 DEPENDS = "it depends on the threshold"
 
 
@@ -35,16 +37,18 @@ def decide_models(
     quantifier: Quantifier = every_model,
     *,
     measure: str,
+    names: Sequence[str] = (),
     above: bool = True,
     unit: str = "model",
 ) -> Verdict:
-    """The verdict on a statement about models of a kind.
+    """The verdict on a statement about models of a kind, or about models that it names.
 
     Args:
         effects: the effect on each model.
         thresholds: one threshold for all, or several for each model; if these disagree, the claim is undecided.
         quantifier: the number of models that it is claimed for: `every_model` or `most_models`.
         measure: the effect in words that begin a sentence.
+        names: the models that the statement names: it must be true of each, and each must have been measured.
         above: whether the effect is claimed to lie above the thresholds, or below.
         unit: the word for one model.
     """
@@ -52,37 +56,23 @@ def decide_models(
         return UNTESTED
     levels = level_table(effects, thresholds)
     at_levels = outcomes_by_threshold(effects, levels, above=above)
-    shares = [quantifier(list(outcomes.values())) for outcomes in at_levels]
+    findings = make_findings(effects, levels, at_levels, above=above)
+    weakest = _weakest_finding(findings, above)
+    of_weakest = partial(ModelShare, effect=estimate_of(weakest), threshold=weakest.threshold)
+    by_level = [list(outcomes.values()) for outcomes in at_levels]
+    shares = [of_weakest(joint_outcome(outcomes)) if names else quantifier(outcomes) for outcomes in by_level]
     outcome = agreed_outcome([share.outcome for share in shares])
     # If thresholds disagree, perhaps none of them gives the agreed outcome; then the share at the last one is shown.
     share = next((share for share in shares if share.outcome == outcome), shares[-1])
-    findings = make_findings(effects, levels, at_levels, above=above)
-    parts = [_count_models(levels, at_levels, measure, above, unit), _quote_weakest(findings, above)]
+    parts = [_count_models(levels, at_levels, measure, above, unit), _quote_weakest(weakest, above)]
     if len({share.outcome for share in shares}) > 1:
         parts.append(DEPENDS)
-    elif len(effects) < FEWEST_MODELS:
+    elif len(effects) < FEWEST_MODELS and not names:
         parts.append(too_few_units(unit))
+    if absent := [name for name in names if not any(is_named(model, name) for model in effects)]:
+        parts.append(f"not measured: {format_list(absent)}")
+        outcome = "undecided" if outcome == "holds" else outcome
     return make_verdict(outcome, parts, findings, share.effect, share.threshold)
-
-
-def decide_named_models(
-    effects: Effects, thresholds: float | Thresholds, names: Sequence[str], *, measure: str, above: bool = True
-) -> Verdict:
-    """The verdict on a statement about models that it names: it must be true of each, and each must have been measured."""
-    if not effects:
-        return UNTESTED
-    levels = level_table(effects, thresholds)
-    at_levels = outcomes_by_threshold(effects, levels, above=above)
-    joint = [joint_outcome(list(outcomes.values())) for outcomes in at_levels]
-    outcome = agreed_outcome(joint)
-    absent = [name for name in names if not any(is_named(model, name) for model in effects)]
-    findings = make_findings(effects, levels, at_levels, above=above)
-    parts = [_count_models(levels, at_levels, measure, above, "model"), _quote_weakest(findings, above)]
-    parts += [DEPENDS] if len(set(joint)) > 1 else []
-    parts += [f"not measured: {join_names(absent)}"] if absent else []
-    weakest = _weakest_finding(findings, above)
-    outcome = "undecided" if absent and outcome == "holds" else outcome
-    return make_verdict(outcome, parts, findings, estimate_of(weakest), weakest.threshold)
 
 
 def decide_findings(findings: Sequence[Finding], *, measure: str) -> Verdict:
@@ -91,9 +81,9 @@ def decide_findings(findings: Sequence[Finding], *, measure: str) -> Verdict:
         return UNTESTED
     share = every_model([finding.outcome for finding in findings])
     failed = [finding.on for finding in findings if finding.outcome == "fails"]
-    parts = [f"{measure} in {count_outcome(findings, 'holds')} of {pluralise(len(findings), 'suite')}"]
-    parts += [f"surely not in {join_names(failed)}"] if failed else []
-    parts.append("; ".join(f"{finding.on}: {format_estimate(estimate_of(finding))}, {finding.note}" for finding in findings[:QUOTED]))
+    parts = [f"{measure} in {count_outcome(findings, 'holds')} of {format_count(len(findings), 'suite')}"]
+    parts += [f"surely not in {format_list(failed, MOST_NAMES)}"] if failed else []
+    parts.append("; ".join(f"{finding.on}: {describe_estimate(estimate_of(finding))}, {finding.note}" for finding in findings[:QUOTED]))
     parts += [too_few_units("suite")] if len(findings) < FEWEST_MODELS else []
     return make_verdict(share.outcome, parts, tuple(findings), share.effect, share.threshold)
 
@@ -119,8 +109,8 @@ def compare_groups(
         for model, value in group.items()
     )
     counts = f"in the mean of {names[0]} ({len(first)}) than in the mean of {names[1]} ({len(second)})"
-    test = f"it takes at least {FEWEST_PER_GROUP} of each" if math.isnan(p) else f"exact permutation over models: p = {p:.2g}"
-    verdict = make_verdict(outcome, [f"{measure} is higher by {format_estimate(effect)} {counts}", test], findings, effect, 0.0)
+    test = f"it takes at least {FEWEST_PER_GROUP} of each" if math.isnan(p) else f"exact permutation over models: {format_p_value(p)}"
+    verdict = make_verdict(outcome, [f"{measure} is higher by {describe_estimate(effect)} {counts}", test], findings, effect, 0.0)
     return require_equal_n(verdict, pd.concat([*first.values(), *second.values()]))
 
 
@@ -138,8 +128,9 @@ def make_findings(effects: Effects, levels: Thresholds, at_levels: Sequence[Mapp
         outcome = agreed_outcome(outcomes)
         # A finding that holds shows the strictest threshold, which it passed; any other the mildest, which it did not.
         threshold = (farthest if outcome == "holds" else nearest)(levels[name])
-        remark = "depends on the threshold" if len(set(outcomes)) > 1 else "no interval" if not math.isfinite(effect.low) else ""
-        note = "; ".join(part for part in (effect.note, remark) if part)
+        no_interval = "" if math.isfinite(effect.low) or "no interval" in effect.note else "no interval"
+        remark = "depends on the threshold" if len(set(outcomes)) > 1 else no_interval
+        note = "; ".join(filter(None, (effect.note, remark)))
         findings.append(Finding(name, outcome, effect.value, effect.low, effect.high, threshold, note))
     return tuple(findings)
 
@@ -160,15 +151,6 @@ def count_outcome(findings: Sequence[Finding], outcome: Outcome) -> int:
     return sum(finding.outcome == outcome for finding in findings)
 
 
-def pluralise(count: int, word: str) -> str:
-    """A count with its noun.
-
-    >>> pluralise(1, "seed"), pluralise(5, "seed")
-    ('1 seed', '5 seeds')
-    """
-    return f"{count} {word}{'' if count == 1 else 's'}"
-
-
 def too_few_units(unit: str) -> str:
     """Why a claim about all models, or all suites, stays undecided."""
     return f"a claim about all {unit}s takes at least {FEWEST_MODELS}"
@@ -178,19 +160,18 @@ def _count_models(levels: Thresholds, at_levels: Sequence[Mapping[str, Outcome]]
     """In how many models it holds at each threshold, and the models in which it fails at all of them."""
     parts = []
     for k, outcomes in enumerate(at_levels):
-        texts = {format_number(own[k]) for own in levels.values()}
+        texts = {f"{own[k]:.3g}" for own in levels.values()}
         # Only the first of several thresholds, one isotropic pair's, differs between models: it depends on d.
         level = texts.pop() if len(texts) == 1 else "its threshold" if len(at_levels) == 1 else "one isotropic pair's 95 %"
         parts.append(f"{'above' if above else 'below'} {level} in {list(outcomes.values()).count('holds')}")
     failed = [name for name in levels if all(outcomes[name] == "fails" for outcomes in at_levels)]
-    against = f", surely not in {join_names(failed)}" if failed else ""
-    return f"{measure} is surely {', '.join(parts)} of {pluralise(len(levels), unit)}{against}"
+    against = f", surely not in {format_list(failed, MOST_NAMES)}" if failed else ""
+    return f"{measure} is surely {', '.join(parts)} of {format_count(len(levels), unit)}{against}"
 
 
-def _quote_weakest(findings: Sequence[Finding], above: bool) -> str:
-    weakest = _weakest_finding(findings, above)
+def _quote_weakest(weakest: Finding, above: bool) -> str:
     note = f" ({weakest.note})" if weakest.note else ""
-    return f"{'least' if above else 'most'} in {weakest.on}: {format_estimate(estimate_of(weakest))}{note}"
+    return f"{'least' if above else 'most'} in {weakest.on}: {describe_estimate(estimate_of(weakest))}{note}"
 
 
 def _weakest_finding(findings: Sequence[Finding], above: bool) -> Finding:

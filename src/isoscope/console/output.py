@@ -6,6 +6,7 @@ import contextlib
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,10 +83,12 @@ def new_table(columns: Iterable[str], *, title: str = "", text: Collection[str] 
 
 
 def print_table(table: Table) -> None:
-    """Print a table in the width of the terminal, or wider if a number or a word would be cut."""
+    """Print a table in the width of the terminal, or wider if a number or a word would be cut; columns without an entry are left out."""
     from rich.cells import cell_len
 
     console = _console()
+    filled = [column for column in table.columns if any(column.cells)] or table.columns
+    table.columns = [replace(column, _index=i) for i, column in enumerate(filled)]
     least, natural = [], []
     for column in table.columns:
         lines = [line for cell in (column.header, *column.cells) for line in str(cell).splitlines()]

@@ -55,7 +55,6 @@ def _head_rows(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _map_panel(rows: pd.DataFrame, title: list[str], scheme: str) -> Any:
-    """One metric of one line, one tile per head."""
     layers = sorted(int(layer) for layer in rows["layer"].unique())
     tiles = alt.Chart({"values": json_records(rows, ["layer", "head", "policy", "value", "low", "high", "null", "n"])}).mark_rect()
     tiles = tiles.encode(
@@ -89,7 +88,6 @@ def query_key_alignment(table: pd.DataFrame, series: pd.DataFrame) -> Any:
 
 
 def _points_panel(rows: pd.DataFrame, metric: str, title: Title, names: list[str]) -> Any:
-    """One metric over the layers."""
     y = alt.Y("value:Q", title=None, scale=alt.Scale(domain=[-1, 1] if metric == "qk_cosine" else [0, 1]))
     shape = alt.Shape("kind:N", scale=alt.Scale(domain=list(KINDS), range=["circle", "diamond"]), legend=None)
     tooltip = tooltips("line:N", "kind:N", "layer:Q", "head:O", "value:Q .4g", "interval:N")

@@ -102,7 +102,6 @@ def dimension_share(table: pd.DataFrame, series: pd.DataFrame) -> Any:
 
 
 def _shares_panel(name: str, rows: pd.DataFrame, names: list[str]) -> Any:
-    """The bars of one model."""
     rows = rows.assign(dimension=rows["x"].astype(int).astype(str))
     bars = alt.Chart({"values": json_records(rows, ["line", "policy", "layer", "dimension", "y"])}).transform_filter(POLICY_IS_CHOSEN)
     bars = bars.mark_bar().encode(

@@ -1,4 +1,4 @@
-"""Every metric of the table over the layers."""
+"""Metrics over the layers: every one of the table, and a few of them under each token policy."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from isoscope.charts import lazy_altair as alt
 from isoscope.charts.axes import layer_axis, tooltips
 from isoscope.charts.different_n import Title, split_by_n
 from isoscope.charts.layer_lines import FINAL, LAYERS, draw_layer_lines
-from isoscope.charts.legends import line_colour
-from isoscope.charts.panels import arrange_panels
+from isoscope.charts.legends import cycle_palette, line_colour
+from isoscope.charts.panels import arrange_panels, list_policies
 from isoscope.charts.records import label_lines, line_names, select_layers
 from isoscope.core.figure import figure
 
@@ -88,3 +88,47 @@ def _metric_panel(rows: pd.DataFrame, second_null: pd.DataFrame, title: Title, n
         size=24,
         title=title,
     )
+
+
+COMPARED = ["between_cosine", "mean_cosine", "participation_ratio_corrected", "top_share", "effective_rank"]
+"""The cosine (between items if it was measured), the dimensions in use, the dominant direction, and the effective rank."""
+
+
+@figure(
+    title="With and without special and first tokens",
+    caption="The same layers under each token policy: all tokens; no special tokens (such as [CLS] or </s>); the body, which also leaves "
+    "out the first token of a sequence. Where the lines part, a few tokens make the number. The hollow diamond is the state after the "
+    "final norm. If a metric depends on n, policies that leave different numbers of tokens have separate panels.",
+    topic="Spectra, norms and tokens",
+    order=4,
+)
+def policy_difference(table: pd.DataFrame, series: pd.DataFrame) -> Any:
+    """One row of panels per line: a few metrics, one line per policy."""
+    table, _ = label_lines(table, series)
+    rows = select_layers(table)
+    policies = list_policies(rows)
+    if len(policies) < 2:
+        return None
+    present = [metric for metric in COMPARED if (rows.loc[rows["metric"] == metric, "value"].notna()).any()]
+    metrics = [metric for metric in present if metric != "mean_cosine" or "between_cosine" not in present]
+    panels = [
+        _policy_panel(part, title, policies)
+        for line in line_names(rows)
+        for metric in metrics
+        for part, title in split_by_n(rows[(rows["line"] == line) & (rows["metric"] == metric)], "policy", [line, metric])
+    ]
+    return arrange_panels(panels, table, columns=max(1, len(metrics)))
+
+
+def _policy_panel(rows: pd.DataFrame, title: Title, policies: list[str]) -> Any:
+    """One metric of one model under the policies that may be compared."""
+    legend = alt.Legend(orient="top", title=None, symbolType="stroke", symbolOpacity=1)
+    # Policies often give equal values: dashes show the lines that lie on each other.
+    dash = alt.StrokeDash("policy:N", scale=alt.Scale(domain=policies, range=[[1, 0], [6, 2], [2, 2], [8, 2, 2, 2]]), legend=legend)
+    tone = alt.Color("policy:N", scale=alt.Scale(domain=policies, range=cycle_palette(len(policies))), legend=legend)
+    y = alt.Y("value:Q", title=None, scale=alt.Scale(zero=bool(rows["value"].min() == rows["value"].max())))
+    tooltip = tooltips("policy:N", "kind:N", "layer:Q", "value:Q .6g", "interval:N", "n:Q", "d:Q")
+    columns = ["policy", "kind", "layer", "value", "low", "high", "n", "d"]
+    rows = rows.sort_values("layer", kind="stable")
+    look: dict[str, Any] = {"band": 0.15, "size": 22, "every_policy": True, "title": title}
+    return draw_layer_lines(rows, columns, x=layer_axis(), y=y, tone={"color": tone}, line={"strokeDash": dash}, tooltip=tooltip, **look)

@@ -36,7 +36,6 @@ def norms(table: pd.DataFrame, series: pd.DataFrame) -> Any:
 
 
 def _norms_panel(name: str, bins: pd.DataFrame, means: pd.DataFrame) -> Any:
-    """The heat map of one model."""
     # After a norm all points may share one bin of no width, which would be invisible.
     width = bins["weight"].fillna(0.0).clip(lower=bins["x"] * 0.03)
     # A bin that reaches down to zero has no lower end on a logarithmic axis: it is cut at half its centre.

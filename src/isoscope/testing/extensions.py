@@ -65,19 +65,16 @@ def check_claim(claim: Claim, holds: Tables | None = None, fails: Tables | None 
     verdict = claim.decide(*_empty_tables())
     undecided = verdict.outcome == "undecided" and not verdict.findings and math.isnan(verdict.effect)
     require(undecided, f"{name} is {verdict.outcome!r} on empty tables; undecided, without findings or effect, is expected.")
-    require(
-        claim.needs in verdict.sentence, f"{name}: on empty tables the verdict does not say what to measure; it is {verdict.sentence!r}."
-    )
+    asks = claim.needs in verdict.sentence
+    require(asks, f"{name}: on empty tables the verdict does not say what to measure; it is {verdict.sentence!r}.")
     for outcome, tables in (("holds", holds), ("fails", fails)):
         if tables is not None:
             first, second = (_without_changing(claim.decide, tables, name) for _ in range(2))
             require(isinstance(first, Verdict), f"{name} gives a {type(first).__name__}; a Verdict is expected.")
             require(first.outcome == outcome, f"{name} is {first.outcome!r} on tables on which it {outcome}: {first.sentence}")
             require(bool(first.findings), f"{name} {outcome} without a finding.")
-            require(
-                first.sentence[:1].isupper() and first.sentence.endswith("."),
-                f"{name}: the evidence must be a sentence; it is {first.sentence!r}.",
-            )
+            is_sentence = first.sentence[:1].isupper() and first.sentence.endswith(".")
+            require(is_sentence, f"{name}: the evidence must be a sentence; it is {first.sentence!r}.")
             # By repr, because NaN, the effect of many verdicts, is not equal to itself.
             require(repr(first) == repr(second), f"{name} differs when it is decided again.")
 

@@ -19,7 +19,7 @@ from isoscope.testing.clouds import D, attention_cloud, random_attention, random
 from isoscope.testing.extensions import require
 
 
-def _clouds(entry: Metric | Series) -> Iterator[tuple[str, AnyCloud, AnyCloud]]:
+def _clouds_for(entry: Metric | Series) -> Iterator[tuple[str, AnyCloud, AnyCloud]]:
     """Clouds of the kind that an entry measures, by name, and each with its rows in another order."""
     rng = np.random.default_rng(1)
     if entry.subject == "attention":
@@ -44,37 +44,31 @@ def check_metric(metric: Metric) -> None:
     _check_declaration(metric)
     _check_range(metric)
     require(metric.at_least >= 1, f"{name}: at_least must be 1 or more; it is {metric.at_least}.")
-    known = (None, POPULATION, THIS_N)
-    require(
-        metric.interval_about in known,
-        f"{name}: interval_about must be one of {', '.join(map(str, known))}; it is {metric.interval_about!r}.",
-    )
+    known, about = (None, POPULATION, THIS_N), metric.interval_about
+    require(about in known, f"{name}: interval_about must be one of {', '.join(map(str, known))}; it is {about!r}.")
     has_value, has_interval = False, False
-    for kind, cloud, other in _clouds(metric):
+    for kind, cloud, other in _clouds_for(metric):
         where = f"{name} of the cloud {kind!r}"
-        before = _state(cloud)
+        before = _copy_arrays(cloud)
         value = _call_twice(metric, cloud, where)
-        require(_same(before, _state(cloud)), f"{where} changed the cloud.")
+        require(_are_equal(before, _copy_arrays(cloud)), f"{where} changed the cloud.")
         _check_number(metric, value, where)
         has_value, has_interval = has_value or not math.isnan(value), has_interval or not math.isnan(value.low)
         # Sums in another order differ in their last digits; anything more depends on the order.
         shuffled = metric(other)
-        require(_near(value, shuffled), f"{where} depends on the order of rows: {float(value)!r} and {float(shuffled)!r}.")
-    declared = metric.interval_about is not None
-    require(
-        declared or not has_interval,
-        f"{name} has an interval; declare what it is about: interval_about=POPULATION or interval_about=THIS_N.",
-    )
-    require(has_interval or not (declared and has_value), f"{name} declares what its interval is about, and it has none.")
+        require(_are_close(value, shuffled), f"{where} depends on the order of rows: {float(value)!r} and {float(shuffled)!r}.")
+    if about is None:
+        require(not has_interval, f"{name} has an interval; declare what it is about: interval_about=POPULATION or THIS_N.")
+    require(has_interval or about is None or not has_value, f"{name} declares what its interval is about, and it has none.")
 
 
 def check_series(series: Series) -> None:
     """Check a series' contract: declared as a metric is; three arrays of one length, finite, the same when called again."""
     require(isinstance(series, Series), f"{series!r} is not a series: declare it with @series.")
     _check_declaration(series)
-    for kind, cloud, _ in _clouds(series):
+    for kind, cloud, _ in _clouds_for(series):
         where = f"{series.name} of the cloud {kind!r}"
-        before = _state(cloud)
+        before = _copy_arrays(cloud)
         first, second = series(cloud), series(cloud)
         require(len(first) == 3, f"{where} gives {len(first)} arrays; x, y and weight are expected.")
         shapes = [np.shape(column) for column in first]
@@ -82,7 +76,7 @@ def check_series(series: Series) -> None:
         require(alike, f"{where} gives arrays of the shapes {shapes}; three of one length are expected.")
         require(all(bool(np.isfinite(column).all()) for column in first), f"{where} holds NaN or infinity.")
         require(all(np.array_equal(a, b) for a, b in zip(first, second, strict=True)), f"{where} differs when called again.")
-        require(_same(before, _state(cloud)), f"{where} changed the cloud.")
+        require(_are_equal(before, _copy_arrays(cloud)), f"{where} changed the cloud.")
 
 
 def check_profile(profile: Profile) -> None:
@@ -99,10 +93,10 @@ def check_profile(profile: Profile) -> None:
     for blocks in (FEWEST_BLOCKS, FEWEST_BLOCKS + 3):
         where = f"{name} of {blocks} blocks"
         stack = random_stack(blocks)
-        before = {layer: _state(cloud) for layer, cloud in stack.items()}
+        before = {layer: _copy_arrays(cloud) for layer, cloud in stack.items()}
         value = _call_twice(profile, stack, where)
         for layer, cloud in stack.items():
-            require(_same(before[layer], _state(cloud)), f"{where} changed the cloud of layer {layer}.")
+            require(_are_equal(before[layer], _copy_arrays(cloud)), f"{where} changed the cloud of layer {layer}.")
         _check_number(profile, value, where)
         require(not math.isnan(value.low), f"{where} has no interval.")
         other_input = profile(stack | {0: cloud_of(random_clouds()["dominated"])})
@@ -160,18 +154,17 @@ def _check_number(metric: Metric | Profile, value: Number, where: str) -> None:
         require(value.low <= value <= value.high, f"{where} is {float(value)}, outside its interval {value.low} to {value.high}.")
 
 
-def _near(a: float, b: float) -> bool:
+def _are_close(a: float, b: float) -> bool:
     if math.isnan(a) or math.isnan(b):
         return math.isnan(a) and math.isnan(b)
     return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9)
 
 
-def _state(cloud: AnyCloud) -> dict[str, np.ndarray]:
-    """A copy of every array of a cloud."""
+def _copy_arrays(cloud: AnyCloud) -> dict[str, np.ndarray]:
     state: dict[str, np.ndarray] = {}
     if isinstance(cloud, AttentionCloud):
         arrays = {name: value.copy() for name, value in vars(cloud).items() if isinstance(value, np.ndarray)}
-        sides = {"queries": _state(cloud.queries), "keys": _state(cloud.keys)} if cloud.pair is not None else {}
+        sides = {"queries": _copy_arrays(cloud.queries), "keys": _copy_arrays(cloud.keys)} if cloud.pair is not None else {}
         return arrays | {f"{side}.{key}": value for side, part in sides.items() for key, value in part.items()}
     for name, part in (("moments", cloud.moments), ("groups", cloud.groups), ("sample", cloud.sample)):
         if part is not None:
@@ -179,5 +172,5 @@ def _state(cloud: AnyCloud) -> dict[str, np.ndarray]:
     return state
 
 
-def _same(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> bool:
+def _are_equal(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> bool:
     return before.keys() == after.keys() and all(np.array_equal(value, after[key]) for key, value in before.items())

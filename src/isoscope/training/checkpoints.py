@@ -97,10 +97,8 @@ class Checkpoints:
             with safe_open(path, framework="pt") as file:
                 metadata = file.metadata()
                 state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            step, losses = (
-                int(metadata["step"]),
-                [Loss(int(at), float(loss), float(held)) for at, loss, held in parse_json(metadata["losses"])],
-            )
+            step = int(metadata["step"])
+            losses = [Loss(int(at), float(loss), float(held)) for at, loss, held in parse_json(metadata["losses"])]
             network.load_state_dict({name.removeprefix("weights/"): t for name, t in state.items() if name.startswith("weights/")})
             for name, parameter in network.named_parameters():
                 moments = {key: state[f"{key}/{name}"] for key in ("step", "exp_avg", "exp_avg_sq") if f"{key}/{name}" in state}

@@ -81,14 +81,7 @@ RECIPES = {
         Recipe("causal-text", "a decoder: causal mask, the next symbol", "text", "next", causal=True),
         Recipe("masked-text", "an encoder: sees both sides, hidden symbols", "text", "masked"),
         Recipe("causal-masked-text", "their twin: causal mask, hidden symbols", "text", "masked", causal=True),
-        Recipe(
-            "images",
-            "a vision Transformer: which class, or which photograph, a crop of 32 × 32 is of",
-            "images",
-            "classes",
-            rotary=False,
-            length=64,
-        ),
+        Recipe("images", "a vision Transformer: the class, or photograph, of a 32 × 32 crop", "images", "classes", rotary=False, length=64),
         Recipe("speech", "a speech encoder: hidden frames of 10 ms", "speech", "masked", length=128),
     )
 }

@@ -37,9 +37,7 @@ def run_training(
         raise IsoscopeError(f"--checkpoints asks for step {steps[-1]}, and the training ends at {recipe.steps}; raise --steps.")
     source = open_source(data, column, recipe.modality)
     if source.modality != recipe.modality:
-        raise IsoscopeError(
-            f"{name} is trained on {recipe.modality}, and {data} holds {source.modality}; give --data with {recipe.modality}."
-        )
+        raise IsoscopeError(f"{name} needs {recipe.modality}, and {data} holds {source.modality}; give --data with {recipe.modality}.")
     # torch is imported only after the checks, so that a mistake is reported at once.
     from isoscope.training.checkpoints import Checkpoints
     from isoscope.training.data import load_data

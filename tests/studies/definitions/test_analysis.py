@@ -11,7 +11,7 @@ from isoscope.estimation.matrix_cloud import cloud_of
 from isoscope.metrics import registry
 from isoscope.runs.citation import bibtex
 from isoscope.studies.definitions import analysis as conventions
-from isoscope.studies.definitions.analysis import answers, conventions_rows, drawn_cosines, of_matrix
+from isoscope.studies.definitions.analysis import answers, conventions_rows, draw_cosines, of_matrix
 from isoscope.studies.definitions.conventions import CONVENTIONS, QUESTIONS
 from tests.measuring.made_runs import corpus, moved, site, write
 
@@ -45,7 +45,7 @@ def test_words_of_different_documents(documents):
     rng, unit = np.random.default_rng(1), cloud.require_sample().unit
     counts = np.zeros(len(unit))
     for _ in range(2000):
-        chosen = conventions.words(cloud.require_sample(), rng)
+        chosen = conventions.draw_words(cloud.require_sample(), rng)
         assert len(chosen) == len(np.unique(unit[chosen])) == 30
         counts[chosen] += 1
     sizes = {u: (unit == u).sum() for u in unit}
@@ -58,10 +58,10 @@ def test_cosine_of_ethayarajh(documents):
     means = np.array([(part / np.linalg.norm(part, axis=1, keepdims=True)).mean(0) for part in parts])
     between = (means @ means.T)[~np.eye(30, dtype=bool)].mean()
     expected = 1 / 30 + (1 - 1 / 30) * between
-    drawn = drawn_cosines(cloud, repeats=1500, seed=3)
+    drawn = draw_cosines(cloud, repeats=1500, seed=3)
     assert drawn.mean() == pytest.approx(expected, abs=4 * drawn.std() / 1500**0.5)
     number = found(cloud, "ethayarajh2019")["cosine"]
-    assert number == drawn_cosines(cloud, repeats=1)[0]
+    assert number == draw_cosines(cloud, repeats=1)[0]
     assert number.low < expected < number.high
     assert number.n == 30
 
@@ -69,7 +69,7 @@ def test_cosine_of_ethayarajh(documents):
 def test_many_documents_are_cut_to_a_thousand():
     x = np.random.default_rng(0).standard_normal((2500, 4)) + 0.5
     cloud = cloud_of(x, sample=4096)
-    assert len(conventions.words(cloud.require_sample(), np.random.default_rng(0))) == 1000
+    assert len(conventions.draw_words(cloud.require_sample(), np.random.default_rng(0))) == 1000
     assert found(cloud, "ethayarajh2019")["cosine"].n == 1000
 
 
@@ -158,7 +158,7 @@ def test_a_run_layer_by_layer(tmp_path):
     truth = table[(table["kind"] == "final") | (table["layer"] < 2)].sort_values("layer")["value"].tolist()
     assert rows[rows["metric"] == "mean_cosine@godey2024"].sort_values("layer")["value"].tolist() == truth
     cosine = rows[rows["metric"] == "cosine@ethayarajh2019"].sort_values("layer")["value"].to_numpy()
-    assert cosine[2] == drawn_cosines(Cloud.of(site(moved(x, 3.0), mask), "no-special"), repeats=1)[0]
+    assert cosine[2] == draw_cosines(Cloud.of(site(moved(x, 3.0), mask), "no-special"), repeats=1)[0]
     assert conventions_rows(run, ["rankme"])["metric"].unique().tolist() == ["rankme@rankme"]
 
 

@@ -5,7 +5,7 @@ import pytest
 from isoscope.core.errors import IsoscopeError
 from isoscope.metrics import registry
 from isoscope.studies.definitions.analysis import OWN
-from isoscope.studies.definitions.conventions import CONVENTIONS, QUESTIONS, convention
+from isoscope.studies.definitions.conventions import CONVENTIONS, QUESTIONS, find_convention
 
 
 @pytest.mark.parametrize("source", CONVENTIONS.values(), ids=CONVENTIONS)
@@ -19,4 +19,4 @@ def test_every_reading_can_be_computed(source):
 
 def test_a_misspelt_convention_gets_a_suggestion():
     with pytest.raises(IsoscopeError, match="did you mean ethayarajh2019"):
-        convention("ethayarajh")
+        find_convention("ethayarajh")

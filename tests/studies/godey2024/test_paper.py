@@ -24,6 +24,7 @@ def test_figures_and_experiments_exist(paper):
 
 def test_a_figure_is_found_by_its_number():
     paper = papers["godey2024"]
-    assert paper.figure("Figure 12A").draws == ("training_paths",)
+    assert [figure.number for figure in paper.select_figures("Figure 12A")] == ["12a"]
+    assert [figure.number for figure in paper.select_figures("12")] == ["12a", "12b"]
     with pytest.raises(IsoscopeError, match="has no figure '24'"):
-        paper.figure("24")
+        paper.select_figures("24")

@@ -108,7 +108,7 @@ def test_a_measured_run_has_the_score(good_run):
         (("--monte-carlo", "3"), "--monte-carlo needs at least 100 draws to estimate its error; got 3."),
         (
             ("--monte-carlo", "100000"),
-            "--monte-carlo 100000 at --n 4096 and --heads 144 would take minutes; ask for fewer draws or fewer points.",
+            "--monte-carlo 100000 at --n 4096 and --heads 144 takes minutes; ask for fewer draws or fewer points.",
         ),
         (("--two-nn", "--d", "16,99999"), "--two-nn simulates at most 16,384 dimensions; got --d 99999"),
         (("--run", "nowhere"), "There is no run at nowhere"),

@@ -13,7 +13,8 @@ PYTHIA = {0, *(2**i for i in range(10)), *range(1000, 144_000, 1000)}
 
 def test_the_training_is_measured_at_checkpoints_that_were_published():
     """Every doubling at first, in which most happens, and then each ten thousand steps."""
-    steps = NumberSelection.parse(PAPER.experiment("training").steps, "steps").all_numbers()
+    (training,) = (experiment for experiment in PAPER.experiments if experiment.name == "training")
+    steps = NumberSelection.parse(training.steps, "steps").all_numbers()
     assert len(PYTHIA) == 154
     assert sorted(steps) == [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, *range(1000, 143_000, 10_000)]
     assert set(steps) <= PYTHIA
@@ -40,4 +41,4 @@ def test_sinks_are_taken_apart_in_every_measurement(models):
 def test_a_figure_over_layers_is_drawn_from_decoders_and_encoders():
     parts, _ = plan_reproduction(PAPER, Request(models="paper", figure="local"), "run")
     assert [(part.experiment.name, part.kind) for part in parts] == [("decoders", "model")] * 5 + [("encoders", "model")] * 3
-    assert PAPER.figure("local").also == ("local_share", "local_share_excess")
+    assert PAPER.select_figures("local")[0].also == ("local_share", "local_share_excess")

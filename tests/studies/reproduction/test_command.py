@@ -6,6 +6,8 @@ from pathlib import Path
 from isoscope.studies.isotropic_null.experiment import DIMENSIONS
 from tests.cli.calling import isoscope
 
+BLOCK = "an untrained block of BERT-base, by the norm of a common bias"
+
 
 def test_a_dry_run_prints_the_commands_and_what_is_not_available(tmp_path):
     out = tmp_path / "run"
@@ -29,6 +31,12 @@ def test_local_models_are_planned_from_their_folder(tmp_path):
     assert shown == [
         f"isoscope measure '{tmp_path / 'models' / name}' --data 'x.txt' --split-body sink --out run  # local models" for name in "ab"
     ]
+
+
+def test_a_number_without_a_letter_stands_for_all_parts_of_a_figure(tmp_path):
+    words = ("reproduce", "godey2024", "--dry-run", "--out", tmp_path, "--figure")
+    whole, part = (isoscope(*words, number).worked() for number in ("6", "6a"))
+    assert whole.out == part.out == f"isoscope untrained-block --out {tmp_path}  # {BLOCK}\n"
 
 
 def test_a_single_figure_is_drawn_into_files(tmp_path):

@@ -72,7 +72,7 @@ def test_local_models_are_measured_and_a_broken_one_stops_nothing(small_models, 
         (models / name).symlink_to(small_models(name))
     (models / "broken").mkdir()
     (models / "broken" / "config.json").write_text("{}")
-    asked = Request.from_options(models="local", figure="profiles", folder=str(models), data=[str(texts)], max_items=8)
+    asked = Request("local", (str(texts),), "profiles", str(models), {"max_items": 8})
     found = reproduce("razzhigaev2024", tmp_path / "run", asked, quiet=True)
     assert [one.what.rpartition("/")[2] for one in found.missing] == ["broken"]
     assert "isoscope measure" in found.missing[0].command
@@ -87,6 +87,8 @@ def test_a_hub_that_is_not_there_is_a_reason_not_a_failure(tmp_path, monkeypatch
     with pytest.raises(isoscope.IsoscopeError, match="Nothing of godey2024 could be done"):
         reproduce("godey2024", tmp_path / "none", Request(models="paper", figure="4"), quiet=True)
     found = reproduce("godey2024", tmp_path / "run", Request(models="paper", figure="18"), quiet=True)
-    assert len(found.missing) == sum(len(papers["godey2024"].experiment(name).paper) for name in papers["godey2024"].figure("18").needs)
+    needed = papers["godey2024"].select_figures("18")[0].needs
+    models = [model for experiment in papers["godey2024"].experiments if experiment.name in needed for model in experiment.paper]
+    assert len(found.missing) == len(models)
     assert all("HF_HUB_OFFLINE" in one.reason for one in found.missing)
     assert json.dumps([one.command for one in found.missing]).count("isoscope measure") == len(found.missing)

@@ -347,11 +347,14 @@ def test_the_command_line_prints_the_findings(run):
     for words in (
         "bert · encoder",
         "gpt2 · decoder",
-        "Alignment of Q̄ and K̄",
-        "Entropy of attention",
-        "rises and then falls",
-        "before sharpening",
+        "queries and keys",
+        "Queries and keys: At the last step",
+        "entropy of attention",
+        "Does it rise and then fall?",
+        "Which comes first: ",
     ):
         assert words in done.output
+    assert "in  of" not in done.output
+    assert "p = nan" not in done.output
     done = CliRunner().invoke(app, ["dynamics", str(run.path), "--centred", "--json"])
     assert {row["model"] for row in json.loads(done.stdout)} == {"bert", "gpt2"}

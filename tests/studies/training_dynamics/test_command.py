@@ -7,7 +7,7 @@ import pandas as pd
 
 from isoscope.core.table import TABLE_COLUMNS, make_table
 from isoscope.core.wording import format_number
-from isoscope.studies.training_dynamics.command import _cells_of_layer, _findings, _read_verdicts, _table_of_layers
+from isoscope.studies.training_dynamics.command import _show_changes, _show_heads, _tables_of_layers
 from tests.cli.calling import isoscope
 from tests.studies.training_dynamics.made_training import write_training
 
@@ -15,13 +15,13 @@ NAN = float("nan")
 
 
 def made_rows(*rows: tuple[str, float, dict[str, object]]) -> pd.DataFrame:
-    """Rows of a suite by metric and value, each with other columns, its verdict and its note; as the command reads them."""
+    """Rows of a suite by metric and value, each with other columns, its verdict and its note."""
     each = []
     for metric, value, more in rows:
         spec = {name: more.pop(name) for name in ("verdict", "note") if name in more}
         where = {"model": "m", "stack": "decoder", "kind": "attention", "policy": "all", "metric": metric, "value": value}
         each.append(where | {"spec": json.dumps(spec)} | more)
-    return _read_verdicts(make_table(each, TABLE_COLUMNS))
+    return make_table(each, TABLE_COLUMNS)
 
 
 def layer_rows(layer: int, entropy: str) -> list[tuple[str, float, dict[str, object]]]:
@@ -47,46 +47,32 @@ def layer_rows(layer: int, entropy: str) -> list[tuple[str, float, dict[str, obj
 
 def test_a_layer_is_told_by_its_last_step_its_heads_and_its_verdicts():
     """Means of 0.2 and 0.4, and of 0.1 and 0.15; 3 of 12 heads; the onset is the median over heads and not that of the layer."""
-    cells = _cells_of_layer(made_rows(*layer_rows(2, "undecided")))
-    assert cells == ["0.300", "0.125", "0.012", "holds", "3/12", "1/12", "-1.25?", "", "+0.0500", "8", "", "undecided"]
+    rows = made_rows(*layer_rows(2, "undecided"))
+    assert [*_show_heads(rows).values()] == ["0.300", "0.125", "0.012", "holds", "3/12", "1/12", "8", ""]
+    assert [*_show_changes(rows).values()] == ["-1.25?", "", "+0.0500", "undecided"]
 
 
 def test_layers_stand_below_each_other_in_their_order():
-    table = _table_of_layers(made_rows(*layer_rows(2, "down"), *layer_rows(1, "undecided")), "m · decoder")
-    columns = {str(column.header): list(column.cells) for column in table.columns}
+    heads, changes = _tables_of_layers(made_rows(*layer_rows(2, "down"), *layer_rows(1, "undecided")), "m · decoder")
+    assert (str(heads.title), str(changes.title)) == ("m · decoder: queries and keys", "m · decoder: changes")
+    columns = {str(column.header): list(column.cells) for table in (heads, changes) for column in table.columns}
     assert columns["layer"] == ["1", "2"]
     assert columns["entropy"] == ["-1.25?", "-1.25"]
     assert columns["opposite"] == ["0/12", "1/12"]
 
 
-def test_findings_are_sentences_with_intervals_and_verdicts():
-    ends = {"low": -1.5, "high": -1.0, "verdict": "down"}
-    rows = made_rows(
-        *layer_rows(1, "down"),
-        *layer_rows(2, "down"),
-        ("alignment_p", 0.5, {"step": 0}),
-        ("alignment_p", 0.03, {"step": 9}),
-        ("opposite_direction", -0.75, {"layer": 2, "head": 3, "low": -0.8, "high": -0.7}),
-        ("attention_entropy_change", -1.25, ends),
-        ("precedence", 0.9, {"low": 0.8, "high": 1.0, "verdict": "drift first", "note": "part of heads; all seeds agree"}),
-        ("precedence", 0.1, {"seed": 0, "verdict": "undecided", "note": "part of heads; one seed"}),
-        ("opposite_later", NAN, {"verdict": "undecided"}),
-        ("rise_then_fall", 0.0, {"verdict": "fails", "note": "2 of 5 seeds"}),
-    )
-    assert _findings(rows) == [
-        "Alignment of Q̄ and K̄, all layers at once: p = 0.030. It holds in layers 1–2.",
-        "Heads in opposite directions, clearly beyond chance: layer 2.",
-        "Most in opposite directions: head 3 of layer 2, cos(Q̄, K̄) = -0.750 [-0.800, -0.700].",
-        "Entropy of attention, mean over layers: -1.25 [-1.50, -1.00] from first to last (down).",
-        "Drift comes before sharpening in 0.900 [0.800, 1.00] of heads (drift first): all seeds agree.",
-        "Intrinsic dimension rises and then falls, mean over blocks: fails; 2 of 5 seeds.",
-    ]
+def test_a_change_without_a_number_has_no_question_mark():
+    rows = made_rows(("top_share_change", NAN, {"layer": 1, "verdict": "undecided"}), ("attention_entropy_change", 0.0, {"layer": 1}))
+    assert _show_changes(rows) == {"entropy": "+0.00?", "cosine": "", "top share": "", "rise, then fall": ""}
+    assert [str(table.title) for table in _tables_of_layers(rows, "m")] == ["m: changes"], "a table without numbers is left out"
 
 
 def test_the_command_prints_the_changes_of_a_training(tmp_path):
     run = write_training(tmp_path / "run")
     shown = isoscope("dynamics", run).worked().out
-    assert "net · encoder" in shown
+    assert "net · encoder: changes" in shown
+    assert not [word for word in (" nan", "in  of", "queries and keys") if word in shown], "there is no attention in this run"
+    assert max(len(line) for line in shown.splitlines() if re.match(r" +(layer|\d) ", line)) <= 80
     rows = json.loads(isoscope("dynamics", run, "--json").worked().out)
     changes = {row["layer"]: row["value"] for row in rows if row["metric"] == "between_cosine_change"}
     for layer in (1, 2):
@@ -94,7 +80,7 @@ def test_the_command_prints_the_changes_of_a_training(tmp_path):
         assert format_number(changes[layer], sign=True) in line.replace("?", "")
     mean = format_number((changes[1] + changes[2]) / 2, sign=True)
     assert changes[None] == (changes[1] + changes[2]) / 2
-    assert f"Cosine between documents, mean over layers: {mean.removeprefix('+')}" in " ".join(shown.split())
+    assert f"on average over layers {mean}" in " ".join(shown.split())
 
 
 def test_a_run_without_a_training_is_refused(tmp_path):

@@ -19,7 +19,7 @@ from isoscope.studies.training_dynamics.sentences import (
     describe_checkpoints,
     rows_on_page,
     summarise_training,
-    trainings,
+    training_sections,
 )
 from tests.figures.made_suite import OPPOSITE, SAME, SUITES, made_suite
 from tests.report.test_page import Reader, charts_of, unpacked
@@ -135,7 +135,7 @@ def test_stacks_are_told_apart():
 
 
 def test_no_suite_no_section():
-    assert trainings(make_table([], TABLE_COLUMNS), make_table([], SERIES_COLUMNS), Failures()) == []
+    assert training_sections(make_table([], TABLE_COLUMNS), make_table([], SERIES_COLUMNS), Failures()) == []
 
 
 ORDER = ["motion", "clouds", "paths", "cosine", "dot", "entropy", "alignment", "onsets", "map", "geometry", "dimension"]

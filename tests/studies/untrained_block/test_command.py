@@ -103,7 +103,7 @@ def test_an_architecture_by_type_and_by_folder(gpt2, tmp_path):
         (("--norm", "layernorm"), "--norm takes post, pre, rms"),
         (("--variant", "mlp"), "did you mean mlp-only?"),
         (("--depth", "0"), "--depth counts blocks, from 1 on; got 0"),
-        (("--depth", "two"), "--depth takes whole numbers"),
+        (("--depth", "two"), "--depth takes numbers and ranges"),
         (("--arch", "gpt3"), "a type that transformers knows"),
         (("--arch", "gpt2", "--init", "torch"), "are options of the plain block"),
         (("--heads", 5), "--d must be a multiple of --heads; got 32 and 5"),

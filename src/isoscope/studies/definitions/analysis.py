@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from isoscope.charts.records import select_layers
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.model_groups import block_layers
 from isoscope.core.number import Number
@@ -25,7 +26,7 @@ from isoscope.metrics import registry
 from isoscope.runs.results import Results
 from isoscope.statistics.sample import Sample
 from isoscope.statistics.site_statistics import SiteStatistics
-from isoscope.studies.definitions.conventions import CONVENTIONS, Convention, Reading, convention
+from isoscope.studies.definitions.conventions import CONVENTIONS, Convention, Reading, find_convention
 from isoscope.trust.safe_io import parse_object
 
 WORDS = PAIRS = 1000
@@ -37,7 +38,7 @@ UNIT = [name for name in SITE_COLUMNS if name not in ("kind", "layer", "head", "
 """The columns that identify a stack."""
 
 
-def words(sample: Sample, rng: np.random.Generator) -> np.ndarray:
+def draw_words(sample: Sample, rng: np.random.Generator) -> np.ndarray:
     """The places in a sample of one word of each of 1,000 documents (or of all), documents and words drawn uniformly."""
     _, owner = np.unique(sample.unit, return_inverse=True)
     order, counts = np.argsort(owner, kind="stable"), np.bincount(owner)
@@ -46,33 +47,33 @@ def words(sample: Sample, rng: np.random.Generator) -> np.ndarray:
     return np.asarray(order[rng.permutation(picked)[:WORDS]])
 
 
-def drawn_cosines(cloud: Cloud, repeats: int = REPEATS, seed: int = 0) -> Floats:
-    """(repeats,) the mean cosine of 1,000 pairs of `words`, drawn with replacement: a word may meet itself."""
+def draw_cosines(cloud: Cloud, repeats: int = REPEATS, seed: int = 0) -> Floats:
+    """(repeats,) the mean cosine of 1,000 pairs of `draw_words`, drawn with replacement: a word may meet itself."""
     sample, rng = cloud.require_sample(), np.random.default_rng(seed)
     points = sample.points.astype(np.float64)
     norms = np.linalg.norm(points, axis=1, keepdims=True)
     # A zero vector has no direction: its cosines are NaN, which the mean leaves out.
     u = np.divide(points, norms, out=np.full_like(points, np.nan), where=norms > 0)
-    found = []
+    cosines = []
     for _ in range(repeats):
-        chosen = words(sample, rng)
+        chosen = draw_words(sample, rng)
         i, j = rng.choice(chosen, (2, PAIRS))
-        found.append(np.nanmean(np.einsum("pd,pd->p", u[i], u[j])))
-    return np.array(found)
+        cosines.append(np.nanmean(np.einsum("pd,pd->p", u[i], u[j])))
+    return np.array(cosines)
 
 
-def _drawn_cosine(cloud: Cloud) -> Number:
+def _cosine_of_words(cloud: Cloud) -> Number:
     """The first drawing, and the ends between which 95 of 100 drawings lie: this is not an interval over documents."""
-    values = drawn_cosines(cloud)
+    values = draw_cosines(cloud)
     low, high = np.quantile(values, [0.025, 0.975])
     count = min(len(np.unique(cloud.require_sample().unit)), WORDS)
     note = f"{PAIRS:,} pairs of {count:,} words; the interval is where 95 of 100 such drawings lie"
     return Number(float(values[0]), n=count, d=cloud.d, low=low, high=high, null=0.0, null_sd=(cloud.d * PAIRS) ** -0.5, note=note)
 
 
-def _drawn_share(cloud: Cloud) -> Number:
+def _share_of_words(cloud: Cloud) -> Number:
     """The variance of 1,000 words along the first singular vector of their uncentred matrix, over their whole variance."""
-    chosen = words(cloud.require_sample(), np.random.default_rng(0))
+    chosen = draw_words(cloud.require_sample(), np.random.default_rng(0))
     points = cloud.require_sample().points[chosen].astype(np.float64)
     variance = float(points.var(0).sum())
     if len(points) < 2 or not variance > 0:
@@ -81,7 +82,7 @@ def _drawn_share(cloud: Cloud) -> Number:
     return Number(min(float((points @ first).var()) / variance, 1.0), n=len(points), d=cloud.d, note=f"of {len(points):,} words")
 
 
-def _batch_share(cloud: Cloud) -> Number:
+def _share_of_batches(cloud: Cloud) -> Number:
     """σ₁²/Σσ² of centred batches of 4,096 points of the sample, averaged; a smaller sample is one batch."""
     points = cloud.require_sample().points.astype(np.float64)
     count, size = max(len(points) // BATCH, 1), min(len(points), BATCH)
@@ -103,10 +104,10 @@ def _plain_drift(cloud: Cloud) -> Number:
 
 
 OWN: dict[tuple[str, str], Callable[[Cloud], Number]] = {
-    ("ethayarajh2019", "cosine"): _drawn_cosine,
-    ("ethayarajh2019", "share"): _drawn_share,
+    ("ethayarajh2019", "cosine"): _cosine_of_words,
+    ("ethayarajh2019", "share"): _share_of_words,
     ("godey2024", "drift"): _plain_drift,
-    ("razzhigaev2024", "share"): _batch_share,
+    ("razzhigaev2024", "share"): _share_of_batches,
 }
 """The numbers that are not metrics: a function for each convention and question."""
 
@@ -122,24 +123,25 @@ class Answer:
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         where = {"question": self.reading.question, "convention": self.convention.name, "policy": self.convention.policy}
-        return where | {"metric": _metric(self.convention, self.reading), "how": self.reading.said} | self.number.as_dict()
+        return where | {"metric": _metric_name(self.convention, self.reading), "how": self.reading.how} | self.number.as_dict()
 
 
-def _metric(convention: Convention, reading: Reading) -> str:
+def _metric_name(convention: Convention, reading: Reading) -> str:
     """The value of the column `metric`: never that of a registered metric, for the points and the last layer may differ."""
     return f"{reading.metric or reading.question}@{convention.name}"
 
 
+def _conventions(names: list[str] | None) -> list[Convention]:
+    return list(CONVENTIONS.values()) if names is None else [find_convention(name) for name in names]
+
+
 def answers(cloud: Cloud, names: list[str] | None = None) -> list[Answer]:
     """A cloud under every convention, or under the named ones. Its points count as those that the convention's policy leaves."""
-    return [
-        Answer(one, reading, _number(one, reading, cloud))
-        for one in ([convention(name) for name in names] if names is not None else CONVENTIONS.values())
-        for reading in one.readings
-    ]
+    asked = [(convention, reading) for convention in _conventions(names) for reading in convention.readings]
+    return [Answer(convention, reading, _measure_reading(convention, reading, cloud)) for convention, reading in asked]
 
 
-def _number(convention: Convention, reading: Reading, cloud: Cloud) -> Number:
+def _measure_reading(convention: Convention, reading: Reading, cloud: Cloud) -> Number:
     if reading.metric:
         entry: Any = registry[reading.metric]
         return entry(cloud) if entry.available(cloud) else Number(np.nan, n=cloud.n, d=cloud.d, note="not enough was kept for it")
@@ -169,23 +171,19 @@ def conventions_rows(results: Results, names: list[str] | None = None) -> pd.Dat
 
     `metric` is `METRIC@CONVENTION`; if a convention takes the state after the final norm as the last layer, `kind` is `final`.
     """
-    chosen = [convention(name) for name in names] if names is not None else list(CONVENTIONS.values())
-    frames = [frame for one in chosen for frame in (_from_table(results, one), _from_clouds(results, one))]
-    found = concat_tables(frames, TABLE_COLUMNS)
-    if found.empty:
-        raise IsoscopeError(
-            f"{results.path} has no layers to measure by another convention; it takes runs of `isoscope measure` or `sweep`."
-        )
-    return found
+    rows = concat_tables([read(results, each) for each in _conventions(names) for read in (_from_table, _from_clouds)], TABLE_COLUMNS)
+    if rows.empty:
+        raise IsoscopeError(f"{results.path} has no layers to measure by a convention; it takes runs of `isoscope measure` or `sweep`.")
+    return rows
 
 
-def _from_table(results: Results, one: Convention) -> pd.DataFrame:
+def _from_table(results: Results, convention: Convention) -> pd.DataFrame:
     """The readings that are metrics."""
-    renamed = {reading.metric: _metric(one, reading) for reading in one.readings if reading.metric}
+    renamed = {reading.metric: _metric_name(convention, reading) for reading in convention.readings if reading.metric}
     table = results.table(list(renamed), "every") if renamed else make_table([], TABLE_COLUMNS)
-    table = table[table["kind"].isin(["hidden", "final"]) & table["head"].isna() & table["layer"].notna() & (table["policy"] == one.policy)]
-    table = _last_layers(table, final=one.final)
-    return table.assign(metric=table["metric"].map(renamed), spec=[_spec(text, one) for text in table["spec"]])
+    table = select_layers(table[table["policy"] == convention.policy])
+    table = _last_layers(table, final=convention.final)
+    return table.assign(metric=table["metric"].map(renamed), spec=[_add_convention(text, convention) for text in table["spec"]])
 
 
 def _last_layers(table: pd.DataFrame, *, final: bool) -> pd.DataFrame:
@@ -197,41 +195,41 @@ def _last_layers(table: pd.DataFrame, *, final: bool) -> pd.DataFrame:
     return table[(table["kind"] == "final") | ~keys.isin(normed)]
 
 
-def _spec(text: Any, one: Convention) -> str:
-    return json.dumps(parse_object(text) | {"convention": one.name}, sort_keys=True, ensure_ascii=False)
+def _add_convention(text: Any, convention: Convention) -> str:
+    return json.dumps(parse_object(text) | {"convention": convention.name}, sort_keys=True, ensure_ascii=False)
 
 
-def _from_clouds(results: Results, one: Convention) -> pd.DataFrame:
+def _from_clouds(results: Results, convention: Convention) -> pd.DataFrame:
     """The readings that are not metrics, from the sums and samples that the run kept."""
-    own = [reading for reading in one.readings if not reading.metric]
+    own = [reading for reading in convention.readings if not reading.metric]
     rows: list[dict[str, Any]] = []
     for manifest in results.manifests() if own else []:
         if "experiment" in manifest["identity"]:  # cells of experiments hold no clouds
             continue
         columns, spec = manifest["columns"], manifest["spec"]
-        needed = ("all",) if any(reading.draws for reading in own) else ("all", "sums")
-        if manifest["keep"] not in needed:
-            what, option = ("points", "all") if len(needed) == 1 else ("sums", "sums")
+        what, option = ("points", "all") if any(reading.draws for reading in own) else ("sums", "sums")
+        if manifest["keep"] not in ("all", option):
             raise IsoscopeError(
-                f"{one.name} needs {what}, and the run kept none of {columns['model']}; measure it again with --store {option}."
+                f"{convention.name} needs {what}, and the run kept none of {columns['model']}; measure it again with --store {option}."
             )
         sites = results.statistics(columns["model"], columns.get("step"), columns.get("seed"))
-        for site, kept in sites.items():
-            if not (isinstance(kept, SiteStatistics) and _counts(site, list(sites), final=one.final)):
+        for site, statistics in sites.items():
+            if not isinstance(statistics, SiteStatistics) or not _is_layer(site, sites, final=convention.final):
                 continue
-            cloud = Cloud.of(kept, one.policy)
+            cloud = Cloud.of(statistics, convention.policy)
             if cloud is None:
                 continue
-            where = columns | {"stack": site.stack, "kind": site.kind, "layer": site.layer, "policy": one.policy}
+            where = columns | {"stack": site.stack, "kind": site.kind, "layer": site.layer, "policy": convention.policy}
             for reading in [reading for reading in own if not reading.draws or cloud.has("sample")]:
-                number = _number(one, reading, cloud)
-                said = spec | {"policy": one.policy, "convention": one.name, "note": number.note}
-                text = json.dumps({name: value for name, value in said.items() if name != "activation_nulls"}, sort_keys=True)
-                rows.append(where | {"metric": _metric(one, reading), "spec": text} | number.as_dict())
+                number = _measure_reading(convention, reading, cloud)
+                own_spec = spec | {"policy": convention.policy, "convention": convention.name, "note": number.note}
+                own_spec.pop("activation_nulls", None)
+                named = {"metric": _metric_name(convention, reading), "spec": json.dumps(own_spec, sort_keys=True)}
+                rows.append(where | named | number.as_dict())
     return make_table(rows, TABLE_COLUMNS)
 
 
-def _counts(site: Site, sites: list[Site], *, final: bool) -> bool:
+def _is_layer(site: Site, sites: Collection[Site], *, final: bool) -> bool:
     """Whether a site is one of a convention's layers."""
     if site.kind == "final":
         return final

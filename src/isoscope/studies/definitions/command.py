@@ -65,7 +65,7 @@ def _table_of_matrix(answers: list[Answer]) -> Table:
         for i, answer in enumerate(answer for answer in answers if answer.reading.question == question):
             number = answer.number
             interval = format_interval(number.low, number.high)
-            table.add_row(title if i == 0 else "", answer.convention.name, format_number(number), interval, answer.reading.said)
+            table.add_row(title if i == 0 else "", answer.convention.name, format_number(number), interval, answer.reading.how)
     return table
 
 
@@ -75,7 +75,7 @@ def _print_run(rows: pd.DataFrame) -> None:
     for (model, step, seed, stack), own in rows.groupby([units[name] for name in units], sort=False):
         checkpoint = [f"{word} {value}" for word, value in (("step", step), ("seed", seed)) if value]
         typer.echo(" · ".join([str(model), *checkpoint, str(stack)]))
-        for columns in _split_columns(set(own["metric"])):
+        for columns in _split_columns(set(own.loc[own["value"].notna(), "metric"])):
             print_table(_table_of_run(own, columns))
     _explain([str(name).partition("@")[2] for name in rows["metric"].unique()], with_layers=True)
 
@@ -84,10 +84,8 @@ def _split_columns(metrics: set[Any]) -> Iterator[list[tuple[str, str, str]]]:
     """Columns (question, source, metric) of each table: questions stand side by side as long as they fit."""
     columns: list[tuple[str, str, str]] = []
     for question in QUESTIONS:
-        readings = [
-            (source.name, reading) for source in CONVENTIONS.values() for reading in source.readings if reading.question == question
-        ]
-        named = [(question, name, f"{reading.metric or question}@{name}") for name, reading in readings]
+        readings = [(source.name, reading) for source in CONVENTIONS.values() for reading in source.readings]
+        named = [(question, name, f"{own.metric or question}@{name}") for name, own in readings if own.question == question]
         known = [column for column in named if column[2] in metrics]
         if columns and len(columns) + len(known) > MOST_COLUMNS:
             yield columns

@@ -26,7 +26,7 @@ class Reading:
 
     question: str
     metric: str
-    said: str
+    how: str
     draws: bool = True
     """Whether something of the source's own is done with single points, and not with sums over all of them."""
 
@@ -91,7 +91,7 @@ _ALL = (
         policy="all",
         final=True,
         readings=(Reading("rank", "rankme", "exp of the entropy of σ/Σσ + 1e-7, uncentred"),),
-        leaves_open="what a sample is in a model of sequences: the source has one vector an image, 25,600 of them",
+        leaves_open="what a sample is in a model of sequences: the source has one vector per image, 25,600 of them",
         chosen="every token is a sample, and all of them count",
     ),
     Convention(
@@ -108,17 +108,17 @@ _ALL = (
             Reading("norm", "mean_norm", "mean norm"),
         ),
         leaves_open="which policy is right: `isoscope table --policy every` has them all",
-        chosen="every token, so that the numbers stand beside the others",
+        chosen="every token, so that the numbers can be compared with the others",
     ),
 )
 CONVENTIONS: dict[str, Convention] = {convention.name: convention for convention in _ALL}
 """By name: those of the literature, and last isoscope's own."""
 
 
-def convention(name: str) -> Convention:
+def find_convention(name: str) -> Convention:
     """The convention of this name.
 
-    >>> convention("godey2024").policy
+    >>> find_convention("godey2024").policy
     'all'
     """
     if name not in CONVENTIONS:

@@ -108,10 +108,8 @@ def place_published(rows: pd.DataFrame) -> pd.DataFrame:
         last = max(int(layers["place"].max()), 1)
         for published in published_curves(str(model)):
             where = {"curve": f"{model}: {published.label}", "of": curve, "kind": "hidden"}
-            points += [
-                where | {"place": place, "depth": place / last, "value": value}
-                for place, value in enumerate(published.values, published.first)
-            ]
+            layers_of_curve = enumerate(published.values, published.first)
+            points += [where | {"place": place, "depth": place / last, "value": value} for place, value in layers_of_curve]
     return pd.DataFrame(points, columns=["curve", "of", "kind", "place", "depth", "value"]).drop_duplicates(["curve", "place"])
 
 

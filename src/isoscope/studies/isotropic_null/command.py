@@ -50,8 +50,7 @@ def run(
     from isoscope.studies.isotropic_null.experiment import DIMENSIONS, closed_forms
 
     dimensions = _parse_dimensions(d) if d else list(DIMENSIONS)
-    _check_counts(n=n, head_d=head_d, heads=heads, seed=seed, draws=monte_carlo)
-    _check_width(max(dimensions), two_nn=two_nn, draws=monte_carlo)
+    _check_counts(max(dimensions), n=n, head_d=head_d, heads=heads, seed=seed, two_nn=two_nn, draws=monte_carlo)
     measured = _rows_of_run(run, policy) if run is not None else None
     null: dict[str, Any] = {
         "n": n,
@@ -65,8 +64,14 @@ def run(
         null["figures"] = _write_figures(dimensions, n, measured, Path(out))
     if json:
         print_json(null)
-    else:
-        _print_null(null)
+        return
+    _print_levels(null)
+    if monte_carlo is not None:
+        _print_simulated(null)
+    if measured is not None:
+        _print_models(null["models"])
+    for path in null.get("figures", []):
+        typer.echo(path)
 
 
 def _parse_dimensions(words: list[str]) -> list[int]:
@@ -81,7 +86,7 @@ def _parse_dimensions(words: list[str]) -> list[int]:
     return sorted(dimensions)
 
 
-def _check_counts(*, n: int, head_d: int, heads: int, seed: int, draws: int | None) -> None:
+def _check_counts(d: int, *, n: int, head_d: int, heads: int, seed: int, two_nn: bool, draws: int | None) -> None:
     from isoscope.core.errors import IsoscopeError
     from isoscope.core.user_input import check_count
 
@@ -90,14 +95,7 @@ def _check_counts(*, n: int, head_d: int, heads: int, seed: int, draws: int | No
     if draws is not None and draws < FEWEST_DRAWS:
         raise IsoscopeError(f"--monte-carlo needs at least {FEWEST_DRAWS} draws to estimate its error; got {draws}.")
     if draws is not None and draws * max(n, heads * head_d) > MOST_POINTS:
-        raise IsoscopeError(
-            f"--monte-carlo {draws} at --n {n} and --heads {heads} would take minutes; ask for fewer draws or fewer points."
-        )
-
-
-def _check_width(d: int, *, two_nn: bool, draws: int | None) -> None:
-    from isoscope.core.errors import IsoscopeError
-
+        raise IsoscopeError(f"--monte-carlo {draws} at --n {n} and --heads {heads} takes minutes; ask for fewer draws or fewer points.")
     if d > MOST_DIMENSIONS and (two_nn or draws is not None):
         option = "--two-nn" if two_nn else "--monte-carlo"
         raise IsoscopeError(f"{option} simulates at most {MOST_DIMENSIONS:,} dimensions; got --d {d}. The closed forms need no simulation.")
@@ -137,6 +135,8 @@ def _average_models(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
 def _simulate(null: dict[str, Any], *, two_nn: bool, draws: int | None, seed: int, quiet: bool) -> None:
     """Add the simulated levels to the closed forms."""
+    from dataclasses import asdict
+
     from isoscope.core.progress import Progress
     from isoscope.studies.isotropic_null import experiment as lab
 
@@ -149,22 +149,18 @@ def _simulate(null: dict[str, Any], *, two_nn: bool, draws: int | None, seed: in
             d = level["d"]
             if two_nn:
                 size = max(3, min(n, lab.NEIGHBOURS))
-                level["two_nn"] = _with_error(lab.simulate_two_nn(d, size, seed=seed)) | {"n": size}
+                level["two_nn"] = asdict(lab.simulate_two_nn(d, size, seed=seed)) | {"n": size}
                 bar.advance()
             if draws is not None:
                 simulated = lab.simulate_forms(d, n, draws, seed)
                 level["simulated"] = {
-                    name: _with_error(estimate) | {"agrees": estimate.agrees(level[name], lab.FORMS[name].slack(d, n))}
+                    name: asdict(estimate) | {"agrees": estimate.agrees(level[name], lab.FORMS[name].slack(d, n))}
                     for name, estimate in simulated.items()
                 }
                 bar.advance()
         if draws is not None:
             exceeded, expected = lab.simulate_heads(head["d"], head["heads"], draws, seed)
-            head["simulated"] = _with_error(exceeded) | {"expected": expected, "agrees": exceeded.agrees(expected)}
-
-
-def _with_error(estimate: Any) -> dict[str, Any]:
-    return {"value": estimate.value, "error": estimate.error}
+            head["simulated"] = asdict(exceeded) | {"expected": expected, "agrees": exceeded.agrees(expected)}
 
 
 def _write_figures(dimensions: list[int], n: int, measured: pd.DataFrame | None, folder: Path) -> list[str]:
@@ -178,16 +174,6 @@ def _write_figures(dimensions: list[int], n: int, measured: pd.DataFrame | None,
         table = concat_tables([table, measured.drop(columns="layer").reindex(columns=list(TABLE_COLUMNS))], TABLE_COLUMNS)
     with write_errors_as_user_errors(folder):
         return [str(path) for path in write_figures(table, series, folder)]
-
-
-def _print_null(null: dict[str, Any]) -> None:
-    _print_levels(null)
-    if any("simulated" in level for level in null["levels"]):
-        _print_simulated(null)
-    if "models" in null:
-        _print_models(null["models"])
-    for path in null.get("figures", []):
-        typer.echo(path)
 
 
 def _print_levels(null: dict[str, Any]) -> None:

@@ -111,7 +111,7 @@ FORMS: dict[str, Form] = {
 
 
 @dataclass(frozen=True)
-class Estimate:
+class SimulatedValue:
     """A simulated value and its standard error."""
 
     value: float
@@ -127,7 +127,7 @@ def closed_forms(d: int, n: int) -> dict[str, float]:
     return {name: form.value(d, n) for name, form in FORMS.items()}
 
 
-def simulate_forms(d: int, n: int, draws: int, seed: int = 0) -> dict[str, Estimate]:
+def simulate_forms(d: int, n: int, draws: int, seed: int = 0) -> dict[str, SimulatedValue]:
     """Simulate the forms: `draws` pairs, `draws` clouds of n points, and as many spectra as a few seconds allow."""
     rng = np.random.default_rng([seed, d, n])
     plain, positive = (np.concatenate(parts) for parts in zip(*_draw_pairs(rng, d, draws), strict=True))
@@ -147,16 +147,16 @@ def simulate_forms(d: int, n: int, draws: int, seed: int = 0) -> dict[str, Estim
     return estimates | ({} if np.isnan(extreme_eigenvalues(d, n)[0]) else {"smallest": _mean_estimate(spectra[:, -1])})
 
 
-def simulate_heads(d: int, heads: int, draws: int, seed: int = 0) -> tuple[Estimate, float]:
+def simulate_heads(d: int, heads: int, draws: int, seed: int = 0) -> tuple[SimulatedValue, float]:
     """How often any of `heads` pairs exceeds `head_threshold`, and how often it should: 1 − (1 − 0.05/heads)^heads."""
     rng = np.random.default_rng([seed, d, heads])
     cosines = np.concatenate([plain for plain, _ in _draw_pairs(rng, d, draws * heads)]).reshape(draws, heads)
     expected = 1 - (1 - LEVEL / heads) ** heads
     exceeding = (np.abs(cosines).max(1) > head_threshold(d, heads)).mean()
-    return Estimate(float(exceeding), (expected * (1 - expected) / draws) ** 0.5), expected
+    return SimulatedValue(float(exceeding), (expected * (1 - expected) / draws) ** 0.5), expected
 
 
-def simulate_two_nn(d: int, n: int, draws: int = 4, seed: int = 0) -> Estimate:
+def simulate_two_nn(d: int, n: int, draws: int = 4, seed: int = 0) -> SimulatedValue:
     """Simulate TwoNN (maximum likelihood) for n isotropic Gaussian points: far below d if d is high. n is at most 4,096."""
     rng = np.random.default_rng([seed, d, n])
     clouds = (rng.standard_normal((n, d), dtype=np.float32) for _ in range(draws))
@@ -172,10 +172,8 @@ def isotropic_tables(dimensions: Iterable[int], n: int) -> tuple[pd.DataFrame, p
         rows += [columns | {"metric": name, "value": value, "n": n, "d": d} for name, value in closed_forms(d, n).items()]
         # The density narrows as 1/√d; 4.5 standard deviations show all of it. Both ends ±1 are left out, where it may be infinite.
         c = np.linspace(-1, 1, 161) * min(4.5 * d**-0.5, 0.999)
-        points += [
-            columns | {"name": "cosine_density", "x": x, "y": y, "weight": d}
-            for x, y in zip(c.tolist(), pair_density(c, d).tolist(), strict=True)
-        ]
+        density = zip(c.tolist(), pair_density(c, d).tolist(), strict=True)
+        points += [columns | {"name": "cosine_density", "x": x, "y": y, "weight": d} for x, y in density]
     return make_table(rows, TABLE_COLUMNS), make_table(points, SERIES_COLUMNS)
 
 
@@ -205,19 +203,19 @@ def _draw_averages(rng: np.random.Generator, d: int, n: int, draws: int) -> Floa
     return np.asarray((squared - n) / (n * (n - 1)))
 
 
-def _mean_estimate(values: Floats) -> Estimate:
-    return Estimate(float(values.mean()), float(values.std(ddof=1)) / len(values) ** 0.5)
+def _mean_estimate(values: Floats) -> SimulatedValue:
+    return SimulatedValue(float(values.mean()), float(values.std(ddof=1)) / len(values) ** 0.5)
 
 
-def _sd_estimate(values: Floats) -> Estimate:
+def _sd_estimate(values: Floats) -> SimulatedValue:
     """The standard deviation, whose own error depends on the fourth moment."""
     sd = float(values.std(ddof=1))
     fourth = float(((values - values.mean()) ** 4).mean()) / sd**4
-    return Estimate(sd, sd * (max(fourth - 1, 0.0) / 4 / len(values)) ** 0.5)
+    return SimulatedValue(sd, sd * (max(fourth - 1, 0.0) / 4 / len(values)) ** 0.5)
 
 
-def _quantile_estimate(values: Floats, q: float = 1 - LEVEL) -> Estimate:
+def _quantile_estimate(values: Floats, q: float = 1 - LEVEL) -> SimulatedValue:
     """A quantile; one standard error is how far it moves when q does by √(q(1−q)/draws)."""
     step = (q * (1 - q) / len(values)) ** 0.5
     low, value, high = np.quantile(values, [q - step, q, min(q + step, 1.0)])
-    return Estimate(float(value), float(high - low) / 2)
+    return SimulatedValue(float(value), float(high - low) / 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isoscope.claims.paper import Experiment, Paper, PaperFigure, Stated
+from isoscope.claims.paper import Experiment, Paper, PaperFigure
 
 BIBTEX = """@inproceedings{razzhigaev2024shape,
   title = {The Shape of Learning: Anisotropy and Intrinsic Dimensions in Transformer-Based Models},
@@ -64,25 +64,11 @@ FIGURES = (
         "local",
         ("local_isotropy",),
         MODELS,
-        "isotropy of neighbourhoods, beside a Gaussian of the same covariance",
+        "isotropy of neighbourhoods, compared with a Gaussian of the same covariance",
         ("local_share", "local_share_excess"),
     ),
     PaperFigure("training", ("training_dimension",), TRAINING, "intrinsic dimension along training"),
     PaperFigure("anisotropy-in-training", ("training_geometry", "training_map"), TRAINING, "anisotropy along training, by layer"),
-)
-
-STATED = (
-    Stated(
-        "top_share of OPT-125m from layer 1 on, the authors' notebook",
-        (0.98, 0.99, 0.997, 0.997, 0.997, 0.994, 0.992, 0.990, 0.985, 0.976, 0.962),
-        "fig",
-    ),
-    Stated(
-        "intrinsic dimension of OPT-125m from layer 1 on, the authors' notebook, first of two runs",
-        (15.3, 15.8, 13.3, 13.3, 12.9, 12.5, 13.6, 12.6, 12.9, 11.3, 11.5),
-        "fig",
-    ),
-    Stated("the second run", (14.7, 13.3, 14.1, 13.6, 12.0, 12.1, 11.9, 11.9, 10.6, 11.1, 11.0), "fig"),
 )
 
 razzhigaev2024 = Paper(
@@ -93,5 +79,4 @@ razzhigaev2024 = Paper(
     EXPERIMENTS,
     FIGURES,
     also=("local_share_excess", "local_isoscore_excess"),
-    stated=STATED,
 )

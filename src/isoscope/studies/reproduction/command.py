@@ -27,7 +27,7 @@ def run(
             help="The data: embedded, paper (the paper's own, from a hub), or sources as in `isoscope measure --data`; may be repeated."
         ),
     ] = None,
-    figure: Annotated[str | None, typer.Option(help="Reproduce only this figure: 11, 12a, profiles.")] = None,
+    figure: Annotated[str | None, typer.Option(help="Reproduce only this figure: 11, 12a, profiles; 12 is 12a and 12b.")] = None,
     folder: Annotated[str, typer.Option(help="The folder of the models, with --models local.")] = ".cache/models",
     max_items: Annotated[int | None, typer.Option(help="Documents, clips or images per model.")] = None,
     threads: Threads = None,
@@ -54,29 +54,26 @@ def run(
 
     `isoscope reproduce godey2024 --models paper --data paper --figure 13`
     """
-    from dataclasses import replace
-
     from isoscope.claims import papers
     from isoscope.core.errors import require_extra
     from isoscope.measuring.scheduler import Engine
     from isoscope.studies.reproduction.reproduce import Request, plan_reproduction, reproduce
 
-    entry, folder_of_run = papers[paper], Path(out or f"reproduce-{paper}")
-    options = Request.from_options(
-        models=models, data=data, figure=figure, folder=folder, max_items=max_items, threads=threads, device=device
-    )
-    options = replace(options, engine=Engine(executor, address, processes))
-    if figure is not None:
-        entry.figure(figure)  # refuses an unknown figure before anything is measured
+    folder_of_run = Path(out or f"reproduce-{paper}")
+    given = {"max_items": max_items, "threads": threads, "device": device}
+    options = {name: value for name, value in given.items() if value is not None}
+    sources = tuple(data or ["embedded"])
+    request = Request(models, sources, figure, folder, options, Engine(executor, address, processes))
+    request.figures_of(papers[paper])  # refuses an unknown figure before anything is measured
     if dry_run:
-        parts, absent = plan_reproduction(entry, options, folder_of_run)
+        parts, absent = plan_reproduction(papers[paper], request, folder_of_run)
         for part in parts:
-            typer.echo(f"{part.command}  # {'local models' if part.kind == 'model' and models == 'local' else part.experiment.says}")
+            typer.echo(f"{part.command}  # {'local models' if part.kind == 'model' and models == 'local' else part.experiment.about}")
         for item in absent:
             typer.echo(f"not available: {item.what}: {item.reason}; {item.command}")
         return
     require_extra("report", "isoscope reproduce")
-    reproduction = reproduce(paper, folder_of_run, options, quiet=quiet)
+    reproduction = reproduce(paper, folder_of_run, request, quiet=quiet)
     with write_errors_as_user_errors(folder_of_run):
         written = _write_figures_or_page(reproduction, folder_of_run, figure)
     if json:
@@ -94,7 +91,7 @@ def _write_figures_or_page(reproduction: Reproduction, folder: Path, figure: str
 
     table, series = reproduction.tables
     if figure is not None:
-        return write_figures(table, series, folder / "figures", names=reproduction.paper.figure(figure).draws)
+        return write_figures(table, series, folder / "figures", names=[name for shown in reproduction.figures for name in shown.draws])
     page = folder.with_name(folder.name + ".html")
     return [write_report(table, series, Results(folder).manifests(), page, title=f"{reproduction.paper.title}, reproduced")]
 

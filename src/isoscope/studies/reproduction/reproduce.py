@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,7 @@ class Reproduction:
 
     paper: Paper
     run: Path
-    figures: list[PaperFigure]
+    figures: tuple[PaperFigure, ...]
     """Those that were asked for."""
     parts: list[Part]
     missing: list[Missing] = field(default_factory=list)
@@ -76,10 +76,8 @@ class Reproduction:
         names = dict.fromkeys(name for figure in self.figures for name in figure.also)
         names |= dict.fromkeys(self.paper.also if len(self.figures) == len(self.paper.figures) else ())
         rows, points = results.cached_tables(list(names), self.progress)
-        table, series = (
-            concat_tables([results.table(policy="every"), rows], TABLE_COLUMNS),
-            concat_tables([results.series(), points], SERIES_COLUMNS),
-        )
+        table = concat_tables([results.table(policy="every"), rows], TABLE_COLUMNS)
+        series = concat_tables([results.series(), points], SERIES_COLUMNS)
         return table.drop_duplicates(ignore_index=True), series.drop_duplicates(ignore_index=True)
 
 
@@ -91,29 +89,32 @@ class Request:
     data: tuple[str, ...] = ("embedded",)
     figure: str | None = None
     folder: str = MODELS_FOLDER
-    options: dict[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of every measurement that replace those of the experiments."""
     engine: Engine = field(default_factory=Engine)
 
     def __post_init__(self) -> None:
         if self.models not in CHOICES:
             raise IsoscopeError(f"--models takes {', '.join(CHOICES)}; got {self.models!r}{nearest(self.models, list(CHOICES)) or '.'}")
 
-    @classmethod
-    def from_options(cls, **given: Any) -> Request:
-        """A request from options of the command line; those that are None keep the experiment's own value."""
-        own = {name: given.pop(name) for name in ("models", "figure", "folder") if given.get(name) is not None}
-        data = given.pop("data", None)
-        request = cls(**own, options={name: value for name, value in given.items() if value is not None and name not in own})
-        return replace(request, data=tuple(data)) if data else request
-
     def sources_for(self, experiment: Experiment) -> tuple[str, ...]:
         """The sources of an experiment; `paper` stands for the paper's own."""
         return tuple(experiment.data if spec == "paper" else spec for spec in self.data)
 
+    def options_for(self, experiment: Experiment) -> dict[str, Any]:
+        """The options of an experiment, small ones for embedded models, and those that the user gave."""
+        embedded = self.models == "embedded" or (self.models == "local" and experiment.kind == "suite")
+        return {**(experiment.small if embedded else experiment.options), **self.options}
+
+    def figures_of(self, paper: Paper) -> tuple[PaperFigure, ...]:
+        """The figures of a paper that are asked for."""
+        return paper.select_figures(self.figure) if self.figure else paper.figures
+
 
 def plan_reproduction(paper: Paper, request: Request, out: Path) -> tuple[list[Part], list[Missing]]:
     """The work, each piece once, and what is known to be missing without trying."""
-    wanted = [paper.experiment(name) for name in paper.figure(request.figure).needs] if request.figure else list(paper.experiments)
+    needed = {name for figure in request.figures_of(paper) for name in figure.needs}
+    wanted = [experiment for experiment in paper.experiments if experiment.name in needed]
     parts: list[Part] = []
     missing: list[Missing] = []
     needs_folder = request.models == "local" and any(experiment.kind == "models" for experiment in wanted)
@@ -123,11 +124,11 @@ def plan_reproduction(paper: Paper, request: Request, out: Path) -> tuple[list[P
         parts += [part for part in own if (part.kind, part.what) not in {(other.kind, other.what) for other in parts}]
         if not own:
             reason = "no such model comes with isoscope" if request.models == "embedded" else f"no model lies in {request.folder}"
-            missing.append(Missing(f"{experiment.name}: {experiment.says}", reason, _fetch_command(paper, experiment, request)))
+            missing.append(Missing(f"{experiment.name}: {experiment.about}", reason, _fetch_command(paper, experiment, request)))
     return parts, missing
 
 
-def _list_parts(experiment: Experiment, request: Request, local: list[str], out: Path) -> Iterable[Part]:
+def _list_parts(experiment: Experiment, request: Request, local: list[str], out: Path) -> Iterator[Part]:
     data = " ".join(f"--data '{spec}'" for spec in request.sources_for(experiment))
     data += "".join(f" --split-body {split}" for split in experiment.options.get("split_body", ()))
     if experiment.kind in studies:
@@ -143,7 +144,6 @@ def _list_parts(experiment: Experiment, request: Request, local: list[str], out:
 
 
 def _fetch_command(paper: Paper, experiment: Experiment, request: Request) -> str:
-    """The command that gets the models that an experiment lacks."""
     if request.models == "local":
         return "make zoo fetches real models into .cache/models"
     return f"isoscope reproduce {paper.name} --models paper, with a hub: {', '.join(experiment.paper)}; or --models local"
@@ -168,20 +168,15 @@ def reproduce(name: str, out: str | Path, request: Request | None = None, *, qui
     request, paper, folder = request or Request(), papers[name], Path(out)
     parts, missing = plan_reproduction(paper, request, folder)
     progress = Progress(quiet=quiet)
-    figures = [paper.figure(request.figure)] if request.figure else list(paper.figures)
-    reproduction = Reproduction(paper, folder, figures, parts, missing, progress=progress)
+    reproduction = Reproduction(paper, folder, request.figures_of(paper), parts, missing, progress=progress)
     worker = PartWorker(folder, request, progress)
     Run(folder).prepare()
-    for kind, act in (
-        ("suite", worker.sweep_suites),
-        ("model", worker.measure_models),
-        ("study", worker.run_studies),
-    ):
-        own = [part for part in parts if part.kind == kind]
-        problems = act(own) if own else []
-        for problem in problems:
-            progress.note(f"{problem.what}: {problem.reason}")
-        reproduction.missing += problems
+    for kind, work in (("suite", worker.sweep), ("model", worker.measure), ("study", worker.run_study)):
+        for experiment in paper.experiments:
+            own = [part for part in parts if (part.kind, part.experiment) == (kind, experiment)]
+            for problem in work(experiment, own) if own else []:
+                progress.note(f"{problem.what}: {problem.reason}")
+                reproduction.missing.append(problem)
     if not Run(folder).cells():
         first = reproduction.missing[0]
         raise IsoscopeError(f"Nothing of {name} could be done: {first.reason} ({first.command}).")
@@ -191,97 +186,72 @@ def reproduce(name: str, out: str | Path, request: Request | None = None, *, qui
 
 @dataclass(frozen=True)
 class PartWorker:
-    """Does each kind of part, and returns what could not be done."""
+    """Does the parts of one experiment, and returns what could not be done."""
 
     run: Path
     request: Request
     progress: Progress
 
-    def sweep_suites(self, parts: list[Part]) -> list[Missing]:
-        """Measure the suites of each experiment in one sweep, which measures them in parallel."""
-        problems = []
-        for own in _by_experiment(parts):
-            try:
-                self._sweep(own)
-            except IsoscopeError as error:
-                problems.append(self._missing(own[0], error))
-        return problems
-
-    def _sweep(self, parts: list[Part]) -> None:
-        experiment = parts[0].experiment
+    def sweep(self, experiment: Experiment, parts: list[Part]) -> list[Missing]:
+        """Measure the suites of an experiment in one sweep, which measures them in parallel."""
         published = self.request.models == "paper"
-        options = self._options(experiment)
-        processes = options.pop("processes", None)
-        engine = self.request.engine
-        planned = plan_sweep(
-            [part.what for part in parts],
-            self.request.sources_for(experiment),
-            self.run,
-            steps=experiment.steps if published else None,
-            seeds=experiment.seeds if published else None,
-            delete=published,
-            engine=engine if engine.processes or engine.is_remote else replace(engine, processes=processes),
-            quiet=self.progress.quiet,
-            **options,
-        )
-        for fault in planned.complete():
-            self.progress.note(fault)
-
-    def measure_models(self, parts: list[Part]) -> list[Missing]:
-        """Measure the models of each experiment. A model that fails stops no other."""
-        engine = self.request.engine
-        together = engine.is_remote or (engine.processes or 1) > 1
-        groups = [group for own in _by_experiment(parts) for group in ([own] if together else [[part] for part in own])]
-        return [problem for group in groups for problem in self._measure(group)]
-
-    def _measure(self, parts: list[Part]) -> list[Missing]:
-        options = self._options(parts[0].experiment)
-        options.pop("processes", None)
-        engine = self.request.engine
-        there, problems = [], []
-        for part in parts:  # `measure` looks all names up first and stops at one that is missing
-            try:
-                resolve_model(part.what, seed=options.get("seed", 0))
-                there.append(part)
-            except IsoscopeError as error:
-                problems.append(self._missing(part, error))
-        if not there:
-            return problems
-        data = self.request.sources_for(there[0].experiment)
-        asked: dict[str, Any] = {"executor": engine.name, "address": engine.address, "processes": engine.processes}
         try:
-            measure([part.what for part in there], data, self.run, quiet=self.progress.quiet, **asked, **options)
-        except UnfinishedError as error:
-            problems += [self._missing(part, error.reasons[part.what]) for part in there if part.what in error.reasons]
+            planned = plan_sweep(
+                [part.what for part in parts],
+                self.request.sources_for(experiment),
+                self.run,
+                steps=experiment.steps if published else None,
+                seeds=experiment.seeds if published else None,
+                delete=published,
+                engine=self.request.engine,
+                quiet=self.progress.quiet,
+                **self.request.options_for(experiment),
+            )
+            faults = planned.complete()
         except IsoscopeError as error:
-            problems.append(self._missing(there[0], error))
-        return problems
-
-    def run_studies(self, parts: list[Part]) -> list[Missing]:
-        """Run the experiments of other studies, in the paper's own setting."""
-        for part in parts:
-            run = studies[part.experiment.kind].experiment
-            assert run is not None
-            run(self.run, self._options(part.experiment), self.progress)
+            return [self._missing(parts[0], str(error))]
+        for fault in faults:
+            self.progress.note(fault)
         return []
 
-    def _options(self, experiment: Experiment) -> dict[str, Any]:
-        """The options of an experiment, small ones for embedded models, and those that the user gave."""
-        embedded = self.request.models == "embedded" or (self.request.models == "local" and experiment.kind == "suite")
-        options = experiment.small if embedded else experiment.options
-        return dict(options) | {name: value for name, value in self.request.options.items() if value is not None}
+    def measure(self, experiment: Experiment, parts: list[Part]) -> list[Missing]:
+        """Measure the models of an experiment. A model that fails stops no other."""
+        engine = self.request.engine
+        together = engine.is_remote or (engine.processes or 1) > 1
+        groups = [parts] if together else [[part] for part in parts]
+        return [problem for group in groups for problem in self._measure(experiment, group)]
 
-    def _missing(self, part: Part, error: IsoscopeError) -> Missing:
+    def _measure(self, experiment: Experiment, parts: list[Part]) -> list[Missing]:
+        known, problems = [], []
+        for part in parts:  # `measure` looks all names up first and stops at one that is missing
+            try:
+                resolve_model(part.what)
+                known.append(part)
+            except IsoscopeError as error:
+                problems.append(self._missing(part, str(error)))
+        if not known:
+            return problems
+        engine, options = self.request.engine, self.request.options_for(experiment)
+        workers: dict[str, Any] = {"executor": engine.name, "address": engine.address, "processes": engine.processes}
+        sources = self.request.sources_for(experiment)
+        try:
+            measure([part.what for part in known], sources, self.run, quiet=self.progress.quiet, **workers, **options)
+        except UnfinishedError as error:
+            problems += [self._missing(part, str(error.reasons[part.what])) for part in known if part.what in error.reasons]
+        except IsoscopeError as error:
+            problems.append(self._missing(known[0], str(error)))
+        return problems
+
+    def run_study(self, experiment: Experiment, parts: list[Part]) -> list[Missing]:
+        """Run the experiment of another study, in the paper's own setting."""
+        run = studies[experiment.kind].experiment
+        assert run is not None
+        run(self.run, self.request.options_for(experiment), self.progress)
+        return []
+
+    def _missing(self, part: Part, reason: str) -> Missing:
         gated = part.experiment.gated if "paper" in self.request.data else ""
-        return Missing(part.what, str(error), gated or part.command)
-
-
-def _by_experiment(parts: list[Part]) -> list[list[Part]]:
-    """Parts grouped by experiment, in their order."""
-    groups: dict[str, list[Part]] = {}
-    for part in parts:
-        groups.setdefault(part.experiment.name, []).append(part)
-    return list(groups.values())
+        return Missing(part.what, reason, gated or part.command)
 
 
 def try_figures(reproduction: Reproduction) -> list[FigureOutcome]:
@@ -298,7 +268,6 @@ def try_figures(reproduction: Reproduction) -> list[FigureOutcome]:
 
 
 def _reason_not_drawn(reproduction: Reproduction, figure: PaperFigure) -> str:
-    """Why a figure is not drawn."""
     needed = [part.what for part in reproduction.parts if part.experiment.name in figure.needs]
     reasons = [gap for gap in reproduction.missing if gap.what in needed or gap.what.partition(":")[0] in figure.needs]
     return "; ".join(f"{gap.reason} ({gap.command})" for gap in reasons) or "the run holds nothing that it could be drawn from"

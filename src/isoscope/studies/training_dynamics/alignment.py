@@ -12,6 +12,7 @@ import pandas as pd
 from isoscope.claims.claim import Outcome
 from isoscope.claims.deciding import adjusted_outcomes
 from isoscope.core.numerics import LEVEL, Floats
+from isoscope.core.wording import format_p_value
 from isoscope.estimation.drift_test import DRAWS, list_orders
 from isoscope.estimation.inference import Estimate, holm, least_of, student
 from isoscope.studies.training_dynamics.gather import (
@@ -46,10 +47,9 @@ def squared_cosines(a: Floats, b: Floats) -> Floats:
     >>> squared_cosines(np.array([[2.0, 0.0]]), np.array([[1.0, 1.0]])).round(3).tolist()
     [[0.5]]
     """
-    units = [
-        np.divide(x, length, out=np.zeros_like(x), where=length > 0) for x in (a, b) for length in [np.linalg.norm(x, axis=-1)[:, None]]
-    ]
-    return np.asarray((units[0] @ units[1].T) ** 2)
+    lengths = [np.linalg.norm(x, axis=-1)[:, None] for x in (a, b)]
+    u, v = (np.divide(x, length, out=np.zeros_like(x), where=length > 0) for x, length in zip((a, b), lengths, strict=True))
+    return np.asarray((u @ v.T) ** 2)
 
 
 def alignment(blocks: Sequence[Floats], *, seed: int = 0) -> Alignment:
@@ -91,25 +91,16 @@ def _permuted_means(blocks: Sequence[Floats], orders: np.ndarray) -> Floats:
     return np.asarray(total / at)
 
 
-@dataclass(frozen=True)
-class Shuffled:
-    """T with heads and labels shuffled: the mean, the ends of 95 % of the shuffles, and the share of them that reach the measured T."""
-
-    mean: float
-    low: float
-    high: float
-    p: float
-
-
-def shuffled_labels(means: Sequence[tuple[Floats, Floats]], *, seed: int = 0) -> Shuffled:
+def shuffle_labels(means: Sequence[tuple[Floats, Floats]], *, seed: int = 0) -> tuple[Estimate, float]:
     """The control with shuffled labels: all 2h means of a layer, queries and keys alike, are paired at random.
 
-    `means` holds pairs of Q̄ and K̄, each (h, e), for one layer of one seed.
+    `means` holds pairs of Q̄ and K̄, each (h, e), for one layer of one seed. Returns the mean T of the shuffles with the ends of 95 % of
+    them, and the share of them that reach the measured T.
     """
     rng = np.random.default_rng(seed)
     useful = [(q, k) for q, k in means if len(q) > 1]
     if not useful:
-        return Shuffled(NAN, NAN, NAN, NAN)
+        return Estimate(NAN), NAN
     heads = sum(len(q) for q, _ in useful)
     own, total = 0.0, np.zeros(DRAWS)
     for q, k in useful:
@@ -120,7 +111,7 @@ def shuffled_labels(means: Sequence[tuple[Floats, Floats]], *, seed: int = 0) ->
     # The tolerance counts ties in spite of rounding, and the measured pairing counts as one of the shuffles, so p is never 0.
     reached = int((total >= own - 1e-12).sum())
     low, high = np.quantile(total / heads, [0.025, 0.975])
-    return Shuffled(float(total.mean() / heads), float(low), float(high), (reached + 1) / (DRAWS + 1))
+    return Estimate(float(total.mean() / heads), float(low), float(high)), (reached + 1) / (DRAWS + 1)
 
 
 def surely_falls(pairs: Sequence[tuple[Estimate, Estimate]]) -> list[bool]:
@@ -164,13 +155,9 @@ def direction_rows(suite: MeasuredSuite, rows: pd.DataFrame) -> Iterator[dict[st
             at = where | {"layer": layer, "n": len(mine)}
             value, below, above = (mine[name].to_numpy(float) for name in ("value", "high", "low"))
             note = f"part of heads, over seeds, whose interval lies beyond the chance level {level:.3f} at the last step"
-            yield {"metric": "same_direction_heads", "value": Estimate(float((np.fmin(value, above) > level).mean())), "note": note, **at}
-            yield {
-                "metric": "opposite_direction_heads",
-                "value": Estimate(float((np.fmax(value, below) < -level).mean())),
-                "note": note,
-                **at,
-            }
+            same, opposite = np.fmin(value, above) > level, np.fmax(value, below) < -level
+            for name, heads in (("same_direction_heads", same), ("opposite_direction_heads", opposite)):
+                yield {"metric": name, "value": Estimate(float(heads.mean())), "note": note, **at}
 
 
 def alignment_rows(suite: MeasuredSuite, seen: Gathered) -> Iterator[dict[str, Any]]:
@@ -192,7 +179,7 @@ def alignment_rows(suite: MeasuredSuite, seen: Gathered) -> Iterator[dict[str, A
             whole = alignment([block for parts in blocks.values() for block in parts])
             where = {"metric": "alignment_p", "kind": "attention", "stack": stack, "step": step}
             for place, p in adjusted.items():
-                note = f"p = {raw[place]:.3g} before Holm's adjustment over {len(raw)} layers"
+                note = f"{format_p_value(raw[place])} before Holm's adjustment over {len(raw)} layers"
                 yield where | {"value": Estimate(p), "layer": place.layer, "note": note, "n": sum(map(len, blocks[place]))}
             yield where | {"value": Estimate(whole.p), "note": f"all layers at once, T = {whole.value:.3g}", "n": whole.heads}
             if step == suite.ends[1]:
@@ -208,7 +195,8 @@ def _rows_by_seed(seen: Gathered, own: dict[Place, dict[tuple[Seed, int], Floats
             where = {"kind": "attention", "stack": place.stack, "layer": place.layer, "seed": seed, "step": step}
             d = seen.means[place][seed, step][0].shape[1]
             numbers = {"n": alone.heads, "d": d, "null": alone.null, "null_sd": alone.null_sd}
-            yield {"metric": "alignment", "value": value, "note": f"p = {alone.p:.3g} of this seed and layer alone", **where, **numbers}
+            note = f"{format_p_value(alone.p)} of this seed and layer alone"
+            yield {"metric": "alignment", "value": value, "note": note, **where, **numbers}
 
 
 def _change_rows(
@@ -235,9 +223,8 @@ def _change_rows(
         outcome = alignment_outcome(adjusted[place], moved, down)
         where = {"kind": "attention", "stack": place.stack, "layer": place.layer}
         note = f"T at step {last} less T at step {first}, interval over {f'{len(seeds)} seeds' if len(seeds) > 1 else 'heads'}; "
-        note += f"up in {sum(m > 0 for m in moved)} of {len(seeds)} seeds; Holm's p = {adjusted[place]:.3g}"
+        note += f"up in {sum(m > 0 for m in moved)} of {len(seeds)} seeds; {format_p_value(adjusted[place])} after Holm's adjustment"
         yield {"metric": "alignment_change", "value": grown, "note": note, "verdict": outcome, "n": len(seeds), **where}
-        control = shuffled_labels([seen.means[place][seed, last] for seed in seeds])
-        note = f"T with means paired whatever their head and label, 95 % of the deals; p of the T that was found {control.p:.3g}"
-        value = Estimate(control.mean, control.low, control.high)
-        yield {"metric": "alignment_shuffled", "value": value, "note": note, "n": len(seeds), "step": last, **where}
+        control, p = shuffle_labels([seen.means[place][seed, last] for seed in seeds])
+        note = f"T with means paired at random, the ends of 95 % of the shuffles; {format_p_value(p)} of the measured T"
+        yield {"metric": "alignment_shuffled", "value": control, "note": note, "n": len(seeds), "step": last, **where}

@@ -85,14 +85,8 @@ def derive(run: Run, suite: list[MeasuredCheckpoint], *, policy: str = "all", ce
     last = suite[-1]
     columns = {name: last.manifest["columns"].get(name) for name in ("model", "modality", "family")}
     keys = [one.manifest["key"] for one in suite]
-    identity = {
-        "experiment": EXPERIMENT,
-        "version": VERSION,
-        "model": columns["model"],
-        "cells": keys,
-        "policy": policy,
-        "centred": centred,
-    }
+    identity = {"experiment": EXPERIMENT, "version": VERSION, "model": columns["model"]}
+    identity |= {"cells": keys, "policy": policy, "centred": centred}
     key = key_of(identity)
     cell = run.cell(key)
     if cell is None:

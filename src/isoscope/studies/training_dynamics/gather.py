@@ -235,9 +235,8 @@ class Walk:
         if not samples:
             return
         # TwoNN depends on the number of points, so the first checkpoint sets it for all others, and a half with fewer has no number.
-        self.gathered.points = self.gathered.points or min(
-            POINTS, *(len(half) for sample in samples.values() for half in split_documents(sample))
-        )
+        sizes = [len(half) for sample in samples.values() for half in split_documents(sample)]
+        self.gathered.points = self.gathered.points or min(POINTS, *sizes)
 
         def levels_of(place: Place) -> Levels:
             cloud = clouds[place]

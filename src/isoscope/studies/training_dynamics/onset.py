@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from isoscope.core.numerics import Floats
+from isoscope.core.wording import format_p_value
 from isoscope.estimation.inference import Estimate, sign_test, student
 from isoscope.studies.training_dynamics.gather import CHANGES, COSINE, DRIFT, NAN, SHARPNESS, MeasuredSuite, Seed
 
@@ -31,18 +32,20 @@ class Track:
     high: Floats
 
     @property
-    def change(self) -> Estimate:
-        """The last value minus the first. Its interval treats them as independent, so it is too wide if they share documents."""
-        halves = (self.high - self.low) / 2
-        value, half = float(self.values[-1] - self.values[0]), math.hypot(halves[0], halves[-1])
-        return Estimate(value, value - half, value + half, "over documents")
+    def difference(self) -> float:
+        """The last value minus the first; 0 if they differ by rounding alone."""
+        first, last = float(self.values[0]), float(self.values[-1])
+        return 0.0 if math.isclose(first, last, rel_tol=1e-12) else last - first
 
 
 def change(tracks: Sequence[Track]) -> Estimate:
     """The change from the first to the last step, with its interval over seeds, or over documents if there is one seed."""
-    if len(tracks) == 1:
-        return tracks[0].change
-    return replace(student([track.values[-1] - track.values[0] for track in tracks]), note=f"over {len(tracks)} seeds")
+    if len(tracks) > 1:
+        return replace(student([track.difference for track in tracks]), note=f"over {len(tracks)} seeds")
+    # The ends are treated as independent, so the interval is too wide if they share documents.
+    halves, value = (tracks[0].high - tracks[0].low) / 2, tracks[0].difference
+    half = math.hypot(halves[0], halves[-1])
+    return Estimate(value, value - half, value + half, "over documents")
 
 
 def direction(change: Estimate) -> str:
@@ -217,7 +220,7 @@ def _opposite_rows(suite: MeasuredSuite, tracks: Tracks, begins: Onsets, levels:
         sure = share.low > 0.5 or share.high < 0.5  # one seed has no interval, because its heads share the chance of one training
         verdict = ("later" if share.value > 0.5 else "earlier") if sure else "undecided"
         count = [sum(map(len, own)) for own in parts.values()]
-        note = f"how often a head that ends opposite ({count[1]}) begins after one that ends the same way ({count[0]}); p = {p:.3g}"
+        note = f"how often a head that ends opposite ({count[1]}) begins after one that ends the same way ({count[0]}); {format_p_value(p)}"
         seeds = sum(bool(np.isfinite(a).any() and np.isfinite(b).any()) for a, b in zip(parts[-1], parts[1], strict=True))
         where = {"stack": stack, "kind": "attention", "n": seeds, "null": 0.5}
         yield {"metric": "opposite_later", "value": share, "note": note, "verdict": verdict, **where}
@@ -238,7 +241,7 @@ def _precedence_rows(suite: MeasuredSuite, each: dict[tuple[str, str], Onsets]) 
             parts += [(seed, drift[i : i + 1], sharpening[i : i + 1]) for i, seed in enumerate(suite.curve_seeds)]
         for seed, first, second in parts:
             order = precedence(first, second)
-            note = f"part of heads whose queries or keys drift before their rows sharpen; {order.note}; sign test p = {order.p:.3g}"
+            note = f"part of heads whose queries or keys drift before their rows sharpen; {order.note}; sign test {format_p_value(order.p)}"
             value, at = Estimate(order.value, order.low, order.high), {"stack": stack, "kind": "attention", "seed": seed}
             yield {"metric": "precedence", "value": value, "note": note, "verdict": order.verdict, "n": order.units, "null": 0.5, **at}
 
@@ -264,9 +267,8 @@ def change_rows(suite: MeasuredSuite, tracks: Tracks) -> Iterator[dict[str, Any]
             yield where | _change_columns(suite, list(_between_ends(suite, own).values())) | {"stack": stack, "layer": layer}
         for stack in dict.fromkeys(key[0] for key in layers):
             blocks = [_between_ends(suite, own) for key, own in layers.items() if key[0] == stack and (kind != "hidden" or key[1] > 0)]
-            means = [
-                _mean_track([own[seed] for own in blocks]) for seed in suite.complete_seeds if blocks and all(seed in own for own in blocks)
-            ]
+            seeds = [seed for seed in suite.complete_seeds if blocks and all(seed in own for own in blocks)]
+            means = [_mean_track([own[seed] for own in blocks]) for seed in seeds]
             yield where | _change_columns(suite, means, f"mean over {len(blocks)} layers") | {"stack": stack}
 
 
@@ -281,11 +283,8 @@ def _change_columns(suite: MeasuredSuite, own: list[Track], note: str = "") -> d
 def _between_ends(suite: MeasuredSuite, own: dict[Seed, Track]) -> dict[Seed, Track]:
     """The tracks from the suite's first to its last step, for seeds with a row at both: a cell may lack a row."""
     first, last = suite.ends
-    tracks = {
-        seed: _select_steps(own[seed], (own[seed].steps >= first) & (own[seed].steps <= last))
-        for seed in suite.complete_seeds
-        if seed in own
-    }
+    known = {seed: own[seed] for seed in suite.complete_seeds if seed in own}
+    tracks = {seed: _select_steps(track, (track.steps >= first) & (track.steps <= last)) for seed, track in known.items()}
     return {seed: track for seed, track in tracks.items() if first in track.steps and last in track.steps}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from isoscope.core.numerics import LEVEL, Floats, margin
+from isoscope.core.wording import format_p_value
 from isoscope.estimation.inference import Estimate, sign_test
 from isoscope.studies.training_dynamics.checkpoint_measures import Level, Levels
 from isoscope.studies.training_dynamics.gather import Gathered, MeasuredSuite, Points
@@ -38,7 +39,7 @@ class Phases:
     verdict: str
 
 
-def difference(top: Level, other: Level) -> Estimate:
+def level_difference(top: Level, other: Level) -> Estimate:
     """One dimension minus another with Student's interval, which treats them as independent and is therefore conservative."""
     value, error = top.value - other.value, math.hypot(top.error, other.error)
     if not math.isfinite(error):
@@ -56,8 +57,8 @@ def judge_seed(steps: Sequence[int], picking: Floats, curve: Sequence[Levels]) -
     # zero, and chance that lifts an end above the peak cannot make it look like one.
     at = 1 + int(np.nanargmax(picking[1:-1]))
     own, control = [levels.judge for levels in curve], [levels.gaussian for levels in curve]
-    ends = [difference(own[at], own[end]) for end in (0, -1)]
-    of_gaussian = [difference(control[at], control[end]) for end in (0, -1)]
+    ends = [level_difference(own[at], own[end]) for end in (0, -1)]
+    of_gaussian = [level_difference(control[at], control[end]) for end in (0, -1)]
     least = SHARE * own[at].value
     short = any(end.high <= least for end in ends)
     outcome = "holds" if all(end.low > least for end in ends) else "fails" if short else "undecided"
@@ -123,9 +124,8 @@ def dimension_rows(suite: MeasuredSuite, seen: Gathered) -> Iterator[dict[str, A
         where = {"stack": stack, "kind": "hidden", "layer": layer}
         for i, phases in seeds.items():
             at = where | {"seed": suite.curve_seeds[i], "n": seen.points}
-            note = f"peak of {phases.height:.3g} at step {phases.peak:g}, picked on other documents" + (
-                " and seeds" if len(curves) > 1 else ""
-            )
+            others = "documents and seeds" if len(curves) > 1 else "documents"
+            note = f"peak of {phases.height:.3g} at step {phases.peak:g}, picked on other {others}"
             for name, value, control in (("rise", phases.rise, phases.gaussian_rise), ("fall", phases.fall, phases.gaussian_fall)):
                 sd = (control.high - control.low) / 4  # a 95 % interval is about four standard errors wide
                 null = {"null": control.value, "null_sd": sd if math.isfinite(sd) else None}
@@ -133,7 +133,7 @@ def dimension_rows(suite: MeasuredSuite, seen: Gathered) -> Iterator[dict[str, A
             yield {"metric": "dimension_peak_step", "value": Estimate(phases.peak), "note": note, **at}
         verdict, p = verdict_over_seeds(list(seeds.values()))
         held = sum(phases.verdict == "holds" for phases in seeds.values())
-        note = f"in {held} of {len(seeds)} seeds both lower bounds exceed 10 % of the peak; sign test p = {p:.3g}"
+        note = f"in {held} of {len(seeds)} seeds both lower bounds exceed 10 % of the peak; sign test {format_p_value(p)}"
         if len(seeds) < 5:
             note += "; five seeds at least are needed to decide"
         yield {"metric": "rise_then_fall", "value": Estimate(held / len(seeds)), "note": note, "verdict": verdict, "n": len(seeds), **where}

@@ -9,7 +9,7 @@ from isoscope.charts.records import pick_evenly
 from isoscope.core.errors import Failures
 from isoscope.core.model_groups import UNTRAINED, list_checkpoints, list_suites, select_first_seed, select_one_checkpoint
 from isoscope.core.study import Section
-from isoscope.core.wording import format_number, format_numbered, format_p_value, format_runs, format_share
+from isoscope.core.wording import format_list, format_number, format_numbered, format_p_value, format_runs, format_share
 from isoscope.metrics import registry
 from isoscope.report.charts import draw_all
 from isoscope.report.line import greatest, interval_of, least
@@ -61,7 +61,7 @@ MEANINGS: dict[str, str] = {
 """The meaning of derived numbers, and of those of a watched training, by name or by the beginning or end of a name."""
 
 
-def trainings(table: pd.DataFrame, series: pd.DataFrame, failures: Failures) -> list[Section]:
+def training_sections(table: pd.DataFrame, series: pd.DataFrame, failures: Failures) -> list[Section]:
     """Every suite of the tables, with the figures that it can fill."""
     sections = []
     for name in list_suites(table):
@@ -95,12 +95,12 @@ def summarise_training(rows: pd.DataFrame) -> dict[str, str]:
             "Drift": describe_change(own, "drift_ratio_change", "drift ratio"),
             "Dominant direction": describe_change(own, "top_share_change", "top share"),
             "Sharpness": describe_change(own, "attention_entropy_change", "entropy of attention"),
-            "Queries and keys": directions(own),
-            "Beyond chance": alignment(own),
+            "Queries and keys": describe_directions(own),
+            "Beyond chance": describe_alignment(own),
             "Heads shown": describe_drawn_heads(own),
             "Which comes first": describe_verdict(own, "precedence"),
             "Opposite directions": describe_verdict(own, "opposite_later"),
-            "Intrinsic dimension": rise_and_fall(own),
+            "Intrinsic dimension": describe_rise_and_fall(own),
         }
         sentences |= {topic if len(stacks) == 1 else f"{topic}, {stack}": answer for topic, answer in answers.items() if answer}
     return sentences
@@ -115,18 +115,14 @@ def describe_change(rows: pd.DataFrame, metric: str, name: str) -> str | None:
     directions = layers["spec"].map(read_verdict)
     up, down = layers[directions.eq("up")], layers[directions.eq("down")]
     most = layers.iloc[int(layers["value"].abs().to_numpy(float).argmax())]
-    parts = [
-        part for part in (f"rises in {_name_layers(up)}" if len(up) else "", f"falls in {_name_layers(down)}" if len(down) else "") if part
-    ]
-    change = f"clearly {' and '.join(parts)}" if parts else "clearly changes in no layer"
-    text = (
-        f"From the first step to the last the {name} {change} (of {len(layers)}), most in layer {most['layer']}: {_signed_estimate(most)}"
-    )
+    parts = [f"{verb} in {_name_layers(rows)}" for verb, rows in (("rises", up), ("falls", down)) if len(rows)]
+    where = f"{format_list(parts) or 'changes in no layer'} (of {len(layers)}), most in layer {most['layer']}"
     mean = own[own["layer"].isna()]
-    return text + (f"; on average over layers {_signed_estimate(mean.iloc[0])}." if len(mean) else ".")
+    on_average = f"; on average over layers {_signed_estimate(mean.iloc[0])}" if len(mean) else ""
+    return f"From the first step to the last the {name} clearly {where}: {_signed_estimate(most)}{on_average}."
 
 
-def directions(rows: pd.DataFrame) -> str | None:
+def describe_directions(rows: pd.DataFrame) -> str | None:
     """The layers with heads whose means end in the same direction, and those in opposite directions."""
     parts = []
     for metric, words in (("same_direction_heads", "the same direction"), ("opposite_direction_heads", "opposite directions")):
@@ -141,7 +137,7 @@ def directions(rows: pd.DataFrame) -> str | None:
     return f"At the last step heads have mean queries and mean keys{against} in {'; in '.join(parts)}."
 
 
-def alignment(rows: pd.DataFrame) -> str | None:
+def describe_alignment(rows: pd.DataFrame) -> str | None:
     """Whether the means of a head align more than those of different heads, and more than at the start, layer by layer."""
     own = rows[rows["metric"].eq("alignment_change") & rows["layer"].notna() & rows["value"].notna()]
     if own.empty:
@@ -177,7 +173,7 @@ def describe_verdict(rows: pd.DataFrame, metric: str) -> str | None:
     return f"{word[:1].upper()}{word[1:]}: {format_number(float(row['value']))}{interval_of(row)}, {note_of(row['spec'])}."
 
 
-def rise_and_fall(rows: pd.DataFrame) -> str | None:
+def describe_rise_and_fall(rows: pd.DataFrame) -> str | None:
     """Whether the intrinsic dimension rises and then falls, on average over blocks and by layer."""
     own = rows[rows["metric"].eq("rise_then_fall") & rows["value"].notna()]
     layers, stack = own[own["layer"].notna()], own[own["layer"].isna()]
@@ -185,9 +181,8 @@ def rise_and_fall(rows: pd.DataFrame) -> str | None:
         return None
     mean = f" On average over blocks: {read_verdict(stack['spec'].iloc[0])} ({note_of(stack['spec'].iloc[0])})" if len(stack) else ""
     each = f"{'; by' if mean else ' By'} layer this {_by_verdict(layers)}" if len(layers) else ""
-    values = rows[
-        rows["metric"].eq("two_nn") & rows["kind"].eq("hidden") & rows["layer"].notna() & rows["policy"].eq(own["policy"].iloc[0])
-    ]
+    values = rows[rows["metric"].eq("two_nn") & rows["kind"].eq("hidden") & rows["layer"].notna()]
+    values = values[values["policy"].eq(own["policy"].iloc[0])]
     reach = ""
     if len(values):
         low, high = least(values), greatest(values)

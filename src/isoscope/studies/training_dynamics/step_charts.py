@@ -107,9 +107,8 @@ def step_panel(
 def _chance_band(levels: pd.DataFrame, x: Any, vertical: dict[str, Any]) -> list[Any]:
     """The values that chance stays within, as a grey band with dotted edges."""
     levels = round_columns(levels.sort_values("step"), "low", "high")
-    base = (
-        alt.Chart({"values": json_records(levels, ["step", "policy", "low", "high"])}).transform_filter(policy_filter(levels)).encode(x=x)
-    )
+    base = alt.Chart({"values": json_records(levels, ["step", "policy", "low", "high"])}).encode(x=x)
+    base = base.transform_filter(policy_filter(levels))
     edge = base.mark_line(stroke=INK, strokeDash=[2, 3], strokeWidth=1)
     band = base.mark_area(opacity=0.1, color=INK).encode(y=alt.Y("low:Q", **vertical), y2=alt.Y2("high:Q"))
     return [band, *(edge.encode(y=alt.Y(f"{end}:Q", **vertical)) for end in ("low", "high"))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from isoscope.core.study import Study
-from isoscope.studies.training_dynamics.sentences import derived_meaning, rows_on_page, trainings
+from isoscope.studies.training_dynamics.sentences import derived_meaning, rows_on_page, training_sections
 
 
 def derive_dynamics(run: Path) -> None:
@@ -21,7 +21,7 @@ training_dynamics = Study(
     name="training_dynamics",
     question="What changes over the checkpoints of a training, by how much, and what comes first?",
     meaning=derived_meaning,
-    sections=trainings,
+    sections=training_sections,
     select_rows=rows_on_page,
     derive=derive_dynamics,
 )

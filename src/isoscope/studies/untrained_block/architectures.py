@@ -134,9 +134,7 @@ class _TransformersNetwork:
             return torch.randn(s.batch, getattr(config, "num_channels", 3), size, size, generator=generator)
         if kind == "input_values":
             return torch.randn(s.batch, s.length * RATE + 80, generator=generator)
-        raise IsoscopeError(
-            f"{self.architecture.spec} reads {kind}, which cannot be drawn; --arch takes models of text, images and raw sound."
-        )
+        raise IsoscopeError(f"{self.architecture.spec} reads {kind}; --arch takes models of text, images and raw sound.")
 
     def _learn_width(self) -> None:
         """Run one input to learn the width of the first block's input, and whether attention can be followed."""

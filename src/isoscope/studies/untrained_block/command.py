@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
 
     from isoscope.core.progress import Progress
     from isoscope.runs.run import Run
-    from isoscope.studies.untrained_block.experiment import NetworkChoice, Trial
+    from isoscope.studies.untrained_block.architectures import Architecture
+    from isoscope.studies.untrained_block.experiment import Network, Trial
 
 PAPER = 16
 """Sequences in the paper's setting, and for any network that is measured alone."""
@@ -86,6 +89,7 @@ def run(
     from json import loads
 
     from isoscope.core.progress import Progress
+    from isoscope.core.user_input import NumberSelection
     from isoscope.models.naming.model_name import resolve_model
     from isoscope.runs.results import Results
     from isoscope.runs.run import Run
@@ -96,9 +100,8 @@ def run(
 
     alone = Sizes(d, heads, inner, length, PAPER if batch is None else batch, vocabulary, sigma)
     trial = Trial(alone, tuple(sorted({_parse_norm(word) for word in _split_words(norms)})), draws, seed, query_rows)
-    networks = _plan_networks(
-        arch, _split_words(init), _split_words(norm), _split_words(variant), [_parse_depth(word) for word in _split_words(depth)]
-    )
+    depths = NumberSelection.parse(depth, "--depth").all_numbers()
+    networks = _plan_networks(arch, _split_words(init), _split_words(norm), _split_words(variant), depths)
     plans = [(network, _fit_batch(network, trial, in_grid=batch is None and len(networks) > 1)) for network in networks]
     if trained is not None and not _is_run(trained):
         resolve_model(trained)  # refuses a misspelt name before anything is measured
@@ -141,31 +144,25 @@ def _parse_norm(word: str) -> float:
         raise IsoscopeError(f"--norms takes numbers separated by commas, as in 0,1,5,30; got {word!r}.") from error
 
 
-def _parse_depth(word: str) -> int:
-    from isoscope.core.errors import IsoscopeError
-
-    if not word.removeprefix("-").isdecimal():
-        raise IsoscopeError(f"--depth takes whole numbers separated by commas, as in 1,2,12; got {word!r}.")
-    return int(word)
-
-
-def _plan_networks(arch: str | None, inits: list[str], norms: list[str], variants: list[str], depths: list[int]) -> list[NetworkChoice]:
+def _plan_networks(
+    arch: str | None, inits: list[str], norms: list[str], variants: list[str], depths: list[int]
+) -> Sequence[Network | Architecture]:
     """The networks to measure: one architecture, or plain blocks."""
     from isoscope.core.errors import IsoscopeError
     from isoscope.studies.untrained_block.experiment import plan_networks
 
     if arch is None:
-        return list(plan_networks(inits, norms, variants, depths))
+        return plan_networks(inits, norms, variants, depths)
     if (inits, norms, variants) != (["bert"], ["post"], ["full"]):
         raise IsoscopeError(
             "--init, --norm and --variant are options of the plain block, and an architecture has its own; leave out either them or --arch."
         )
     from isoscope.studies.untrained_block.architectures import Architecture
 
-    return [Architecture(arch, tuple(sorted(set(depths))))]
+    return [Architecture(arch, tuple(depths))]
 
 
-def _fit_batch(network: NetworkChoice, trial: Trial, *, in_grid: bool) -> Trial:
+def _fit_batch(network: Network | Architecture, trial: Trial, *, in_grid: bool) -> Trial:
     """The trial, with fewer sequences in a grid unless the network is the paper's: a grid takes long."""
     from isoscope.studies.untrained_block.experiment import Network
 
@@ -174,8 +171,6 @@ def _fit_batch(network: NetworkChoice, trial: Trial, *, in_grid: bool) -> Trial:
 
 
 def _is_run(path: str) -> bool:
-    from pathlib import Path
-
     return (Path(path) / "cells").is_dir()
 
 
@@ -186,13 +181,12 @@ def _add_trained_norms(trained: str, folder: Run, progress: Progress) -> None:
     from isoscope.studies.untrained_block.experiment import write_trained_norms
 
     if _is_run(trained):
-        table = Results(trained).table()
+        results = Results(trained)
     else:
         progress.note(f"{trained}: measuring its norms on the embedded text.")
-        table = measure(
-            trained, "embedded", folder.within("trained").path, quiet=progress.quiet, max_tokens=20_000, sample=0, store="rows"
-        ).table()
-    write_trained_norms(folder, table, trained)
+        own_folder = folder.within("trained").path
+        results = measure(trained, "embedded", own_folder, quiet=progress.quiet, max_tokens=20_000, sample=0, store="rows")
+    write_trained_norms(folder, results.table(), trained)
 
 
 def _print_rows(rows: pd.DataFrame) -> None:

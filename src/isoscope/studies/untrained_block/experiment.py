@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -18,14 +18,17 @@ import torch
 
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.machine import check_room
-from isoscope.core.numerics import margin
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.core.user_input import MAX_BLOCKS, MAX_SEED, check_count
+from isoscope.estimation.inference import Estimate, student
 from isoscope.runs.run import Run
 from isoscope.runs.stored_cell import key_of
 from isoscope.studies.untrained_block.block_probe import probe_network
 from isoscope.studies.untrained_block.curves import HISTOGRAM, KIND, TRAINED
 from isoscope.studies.untrained_block.networks import INITS, NORMS, PlainNetwork, Sizes, Subject, parse_variant
+
+if TYPE_CHECKING:
+    from isoscope.studies.untrained_block.architectures import Architecture
 
 GRID = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0)
 """Bias norms: many small ones, and some around the crossing at √768 = 27.7."""
@@ -98,9 +101,8 @@ class Network:
         """Make the network, without weights yet; refuse it if memory cannot hold them."""
         inner = sizes.inner or 4 * sizes.d
         weights = sizes.vocabulary * sizes.d + max(self.depths) * (4 * sizes.d + 2 * inner) * sizes.d
-        check_room(
-            f"{self.name} of {sizes.d:,} dimensions", BYTES_PER_NUMBER * (weights + 2 * sizes.length * sizes.d), "ask for a smaller one"
-        )
+        size = BYTES_PER_NUMBER * (weights + 2 * sizes.length * sizes.d)
+        check_room(f"{self.name} of {sizes.d:,} dimensions", size, "ask for a smaller one")
         return PlainNetwork(sizes, self.init, self.norm, self.variant, max(self.depths))
 
 
@@ -121,36 +123,18 @@ def plan_networks(inits: list[str], norms: list[str], variants: list[str], depth
     return list(dict.fromkeys(networks))
 
 
-class NetworkChoice(Protocol):
-    """A network to run the experiment on: a `Network` or an `Architecture`."""
-
-    @property
-    def name(self) -> str:
-        """Its name in the table."""
-
-    @property
-    def depths(self) -> tuple[int, ...]:
-        """The numbers of blocks after which it is measured."""
-
-    def identity(self) -> dict[str, Any]:
-        """Everything that determines it."""
-
-    def make_subject(self, sizes: Sizes) -> Subject:
-        """Make the network, without weights yet."""
-
-
-def table_name(choice: NetworkChoice, trial: Trial) -> str:
+def table_name(choice: Network | Architecture, trial: Trial) -> str:
     """The name of a network at these sizes in the table: with its width, if that is not BERT-base's."""
     d = trial.sizes.d
     return choice.name if d == Sizes.d or not isinstance(choice, Network) else f"{choice.name}, d = {d}"
 
 
-def cell_identity(choice: NetworkChoice, trial: Trial) -> dict[str, Any]:
+def cell_identity(choice: Network | Architecture, trial: Trial) -> dict[str, Any]:
     """Everything that determines the curves."""
     return {"experiment": KIND, **choice.identity(), **asdict(trial), "shard": [0, 1]}
 
 
-def run_experiment(run: Run, choice: NetworkChoice, trial: Trial, step: Callable[[], None] = lambda: None) -> bool:
+def run_experiment(run: Run, choice: Network | Architecture, trial: Trial, step: Callable[[], None] = lambda: None) -> bool:
     """Run the experiment and write it as a cell; False if the run holds it already. `step` is called after each bias norm."""
     # In the form in which it is read back from the run: tuples become lists there, and the key must not change.
     identity = json.loads(json.dumps(cell_identity(choice, trial)))
@@ -172,7 +156,7 @@ def run_experiment(run: Run, choice: NetworkChoice, trial: Trial, step: Callable
 
 
 def _measure_curves(
-    choice: NetworkChoice, subject: Subject, trial: Trial, columns: dict[str, Any], step: Callable[[], None]
+    choice: Network | Architecture, subject: Subject, trial: Trial, columns: dict[str, Any], step: Callable[[], None]
 ) -> tuple[list[dict[str, Any]], int]:
     """Every point of the series, and the number of vectors behind each. Only the curves of a draw are kept."""
     points: list[dict[str, Any]] = []
@@ -214,57 +198,39 @@ def fixed_point(norms: np.ndarray, enters: np.ndarray, leaves: np.ndarray) -> fl
     return math.nan
 
 
-def mean_and_interval(values: np.ndarray) -> tuple[float, float, float]:
-    """The mean over draws and its 95 % interval by Student; a single draw has no interval.
-
-    >>> [round(x, 3) for x in mean_and_interval(np.array([1.0, 2.0, 3.0]))]
-    [2.0, -0.484, 4.484]
-    """
-    n, mean = len(values), float(values.mean()) if len(values) else math.nan
-    half = margin(float(values.std(ddof=1)) / math.sqrt(n), n - 1) if n > 1 else math.nan
-    return mean, mean - half, mean + half
-
-
 def _table_rows(series: pd.DataFrame, columns: dict[str, Any], spec: dict[str, Any], n: int, d: int) -> list[dict[str, Any]]:
-    """The rows of the table, for every depth."""
     rows = []
     plain_spec = json.dumps(spec, sort_keys=True, ensure_ascii=False)
     for depth in sorted(set(series["layer"].dropna().astype(int)) - {0}):
         for metric, (values, note) in numbers_at_depth(series, depth).items():
-            mean, low, high = mean_and_interval(values)
+            # If some draws have no number, the mean of the others would be another quantity.
+            mean = student(values) if np.isfinite(values).all() else Estimate(math.nan)
             text = json.dumps(spec | {"note": note}, sort_keys=True, ensure_ascii=False) if note else plain_spec
             where = columns | {"layer": depth, "metric": metric, "n": n, "d": d, "spec": text}
-            rows.append(where | {"value": mean, "low": low, "high": high})
+            rows.append(where | {"value": mean.value, "low": mean.low, "high": mean.high})
     return rows
 
 
 def numbers_at_depth(series: pd.DataFrame, depth: int) -> dict[str, tuple[np.ndarray, str]]:
     """The numbers of one network at one depth: for each its value by draw, and a note."""
 
-    def curve(name: str, layer: int) -> np.ndarray | None:
+    def curve(name: str, layer: int) -> np.ndarray:
         points = series[series["name"].eq(name) & series["layer"].eq(layer)]
-        return points.pivot_table(index="seed", columns="x", values="y").to_numpy(float) if len(points) else None
+        return points.pivot_table(index="seed", columns="x", values="y").to_numpy(float)
 
     norms = np.sort(series.loc[series["name"].eq("block_mean_norm"), "x"].unique())
     numbers: dict[str, tuple[np.ndarray, str]] = {}
     length = curve("block_mean_norm", depth)
-    assert length is not None
     for metric, name in (("norm_fixed_point", "block_mean_norm"), ("drift_fixed_point", "block_drift_norm")):
-        enters, leaves = curve(name, 0), curve(name, depth)
-        assert enters is not None
-        assert leaves is not None
-        leaves = length if name == "block_mean_norm" else leaves
+        enters, leaves = curve(name, 0), length if name == "block_mean_norm" else curve(name, depth)
         by_draw = np.array([fixed_point(norms, a, b) for a, b in zip(enters, leaves, strict=True)])
         numbers[metric] = by_draw, describe_crossing(norms, enters, leaves, by_draw, length)
-    cosines = curve("block_cosine", 0), curve("block_cosine", depth)
-    assert cosines[0] is not None
-    assert cosines[1] is not None
     numbers["output_norm_change"] = np.ptp(length, axis=1) / length.mean(1), ""
-    numbers["least_cosine_gain"] = (cosines[1] - cosines[0]).min(1), ""
+    numbers["least_cosine_gain"] = (curve("block_cosine", depth) - curve("block_cosine", 0)).min(1), ""
     for name in ("query", "key"):
-        values = curve(f"block_{name}_cosine", depth)
-        if values is not None:
-            numbers[f"{name}_cosine_unbiased"] = values[:, 0], f"at a bias of norm {norms[0]:g}"
+        cosines = curve(f"block_{name}_cosine", depth)
+        if cosines.size:  # empty if the tap cannot follow the attention of this architecture
+            numbers[f"{name}_cosine_unbiased"] = cosines[:, 0], f"at a bias of norm {norms[0]:g}"
     return numbers
 
 
@@ -275,15 +241,10 @@ def describe_crossing(norms: np.ndarray, enters: np.ndarray, leaves: np.ndarray,
     """
     crossed = int((~np.isnan(fixed)).sum())
     reach = f"N = {norms[0]:g} to {norms[-1]:g}"
-    gap = leaves / np.maximum(enters, 1e-30) - 1  # without a bias the mean of the input may be 0
     if crossed < len(fixed):
-        side = (
-            "longer"
-            if (gap > 0).all()
-            else "shorter"
-            if (gap < 0).all()
-            else f"now longer, now shorter ({crossed} of {len(fixed)} draws cross)"
-        )
+        gap = leaves / np.maximum(enters, 1e-30) - 1  # without a bias the mean of the input may be 0
+        crossing = f"now longer, now shorter ({crossed} of {len(fixed)} draws cross)"
+        side = "longer" if (gap > 0).all() else "shorter" if (gap < 0).all() else crossing
         return f"no fixed point from {reach}: the output is {side} than the input, at the end by {100 * gap[:, -1].mean():+.2g} %"
     crossings = np.array([np.interp(at, norms, curve) for at, curve in zip(fixed, leaves, strict=True)])
     if float((np.ptp(length, axis=1) / length.mean(1)).mean()) < CONSTANT_NORM and crossings.mean() > (1 - CONSTANT_NORM) * length.mean():

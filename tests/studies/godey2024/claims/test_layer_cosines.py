@@ -29,7 +29,7 @@ def test_without_an_interval_nothing_is_decided() -> None:
     rows = [row(name, "token", "between_cosine", 0.9, float("nan"), layer=1) for name in THREE]
     verdict = EVERY_TRANSFORMER.decide(*tables((rows, [])))
     assert verdict.outcome == "undecided"
-    assert "without an interval" in verdict.sentence
+    assert "(layer 1; no interval)" in verdict.sentence
 
 
 def test_the_last_step_stands_for_a_suite() -> None:

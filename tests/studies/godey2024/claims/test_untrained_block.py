@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from isoscope.claims import all_claims
-from isoscope.studies.godey2024.claims.untrained_block import growth, head_dimension
+from isoscope.studies.godey2024.claims.untrained_block import change_with_bias, head_dimension
 from tests.claims.made_rows import BLOCK, KINDS, tables
 
 
@@ -21,7 +21,7 @@ def test_the_dimensions_of_a_head_come_from_the_settings(spec, d):
 def test_growth_is_from_the_smallest_bias_to_the_largest():
     """Two draws that grow by 2 and by 4: mean 3, Student's half width 12.706 · √2 / √2 = 12.706."""
     curve = pd.DataFrame({30.0: [3.0, 5.0], 0.0: [1.0, 1.0], 5.0: [9.0, 9.0]})
-    change = growth(curve)
+    change = change_with_bias(curve)
     assert (change.value, change.low, change.high) == pytest.approx((3.0, 3 - 12.706, 3 + 12.706), abs=1e-3)
     assert change.note == "from N = 0 to 30, over 2 draws"
 

@@ -13,10 +13,11 @@ import pandas as pd
 
 from isoscope.claims.claim import UNTESTED, Decide, Finding, Outcome, Section, Verdict
 from isoscope.claims.deciding import most_models, single_outcome
-from isoscope.claims.evidence import COSINES, TRANSFORMERS, LeftOut, format_estimate, is_named, join_names, mention_left_out, model_rows
-from isoscope.claims.verdicts import decide_models, decide_named_models, make_verdict
+from isoscope.claims.evidence import COSINES, TRANSFORMERS, LeftOut, describe_estimate, is_named, mention_left_out, model_rows
+from isoscope.claims.verdicts import decide_models, make_verdict
 from isoscope.core.model_groups import UNTRAINED
 from isoscope.core.numerics import margin
+from isoscope.core.wording import format_list
 from isoscope.estimation.drift_test import FEWEST_LAYERS, FEWEST_MODELS, associations, comparable_over_layers, fisher
 from isoscope.estimation.inference import Estimate
 
@@ -78,10 +79,11 @@ def decide_pooled(group: str) -> Decide:
         over_models = pooled.iloc[0]
         n, short = int(over_models["models"]), int((models["layers"] < FEWEST_LAYERS).sum())
         effect = Estimate(float(over_models["difference"]), float(over_models["low"]), float(over_models["high"]))
-        text = f"{MEASURE} from layer to layer is {format_estimate(effect)}, pooled over {n} models" if n else "no model has enough layers"
-        parts = [text + (f" (left out: {short} with fewer than {FEWEST_LAYERS} layers)" if short else "")]
+        estimate = f"{MEASURE} from layer to layer is {describe_estimate(effect)}, pooled over {n} models"
+        too_short = f" (left out: {short} with fewer than {FEWEST_LAYERS} layers)" if short else ""
+        parts = [(estimate if n else "no model has enough layers") + too_short]
         parts += [f"it takes {FEWEST_MODELS} models of {FEWEST_LAYERS} layers"] if n < FEWEST_MODELS else []
-        parts += [f"excepted by the paper: {join_names(EXCEPTIONS[group])}"] if EXCEPTIONS[group] else []
+        parts += [f"excepted by the paper: {format_list(EXCEPTIONS[group])}"] if EXCEPTIONS[group] else []
         decided = single_outcome(effect, 0.0) if n >= FEWEST_MODELS else "undecided"
         return mention_left_out(make_verdict(decided, parts, tuple(findings), effect, 0.0), left_out)
 
@@ -96,7 +98,7 @@ for group, models, examples in (
     ("speech", "speech models", "WAV2VEC WHISPER … --data CLIPS"),
     ("vision", "vision Transformers", "VIT BEIT DEIT --data IMAGES"),
 ):
-    excepted = f" (except {' and '.join(EXCEPTIONS[group])})" if EXCEPTIONS[group] else ""
+    excepted = f" (except {format_list(EXCEPTIONS[group])})" if EXCEPTIONS[group] else ""
     statement_4.add_claim(
         f"drift_explains_{group}_models",
         statement=f"Drift and cosine go together over the layers of {models}{excepted}.",
@@ -116,7 +118,7 @@ def drift_leaves_out_exceptions(table: pd.DataFrame, series: pd.DataFrame) -> Ve
     names = [name for group in EXCEPTIONS.values() for name in group]
     effects, left_out = model_correlations(table, TRANSFORMERS)
     effects = {model: effect for model, effect in effects.items() if is_named(model, *names)}
-    return mention_left_out(decide_named_models(effects, WEAK, names, measure=MEASURE, above=False), left_out)
+    return mention_left_out(decide_models(effects, WEAK, measure=MEASURE, names=names, above=False), left_out)
 
 
 @statement_4.claim(

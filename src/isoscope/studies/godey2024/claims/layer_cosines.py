@@ -25,11 +25,12 @@ from isoscope.claims.evidence import (
     rows_by_model,
     split_comparable,
 )
-from isoscope.claims.verdicts import Quantifier, compare_groups, decide_models, decide_named_models
+from isoscope.claims.verdicts import Quantifier, compare_groups, decide_models
 from isoscope.estimation.inference import Estimate, difference_of, least_of, mean_of
 from isoscope.estimation.isotropic_quantiles import one_pair
 
 GREATEST = "the greatest cosine over the layers"
+THREE_TRANSFORMERS = "the hidden states of three trained Transformers or more: `isoscope measure MODEL MODEL MODEL --out RUN`"
 
 
 def decide_by_cosine(
@@ -63,9 +64,7 @@ def decide_by_cosine(
         layers = {name: rows[rows["stack"].eq(stack)] if stack else rows for name, rows in layers.items()}
         effects = {name: summarise(rows) for name, rows in layers.items() if len(rows)}
         thresholds = {name: cosine_thresholds(int(layers[name]["d"].max())) if threshold is None else (threshold,) for name in effects}
-        if names:
-            return decide_named_models(effects, thresholds, names, measure=measure, above=above)
-        return decide_models(effects, thresholds, quantifier, measure=measure, above=above, unit=unit)
+        return decide_models(effects, thresholds, quantifier, measure=measure, names=names, above=above, unit=unit)
 
     return decide
 
@@ -78,7 +77,7 @@ statement_1.add_claim(
     "every_transformer_has_an_anisotropic_layer",
     statement="Every Transformer has an anisotropic layer, whatever it reads.",
     refuted_by="a trained Transformer whose cosine lies surely below the threshold in every layer",
-    needs="the hidden states of three trained Transformers or more: `isoscope measure MODEL MODEL MODEL --out RUN`",
+    needs=THREE_TRANSFORMERS,
     decide=decide_by_cosine(),
 )
 statement_1.add_claim(
@@ -199,7 +198,7 @@ def resnet50_falls_with_depth(table: pd.DataFrame, series: pd.DataFrame) -> Verd
         first, last = (mean_of(row_estimates(third)) for third in outer_thirds(rows))
         effects[name] = difference_of(last, first)
     measure = "the cosine of the last third of layers less that of the first"
-    return mention_left_out(decide_named_models(effects, -0.1, ["ResNet-50"], measure=measure, above=False), left_out)
+    return mention_left_out(decide_models(effects, -0.1, measure=measure, names=["ResNet-50"], above=False), left_out)
 
 
 statement_5 = Section("godey2024", 5)
@@ -232,9 +231,7 @@ def centring_leaves_all_directions_alike(table: pd.DataFrame, series: pd.DataFra
     return decide_models(effects, 0.9, measure="the least IsoScore over the layers, as a share of that of isotropic points,")
 
 
-statement_10 = Section(
-    "godey2024", 10, "the hidden states of three trained Transformers or more: `isoscope measure MODEL MODEL MODEL --out RUN`"
-)
+statement_10 = Section("godey2024", 10, THREE_TRANSFORMERS)
 
 
 @statement_10.claim(

@@ -24,9 +24,10 @@ from isoscope.claims.evidence import (
     steps_of_different_n,
 )
 from isoscope.claims.suite_evidence import checkpoint_rows, final_rows, mean_over_seeds, seed_means, suite_rows
-from isoscope.claims.verdicts import decide_findings, decide_models, pluralise
+from isoscope.claims.verdicts import decide_findings, decide_models
 from isoscope.core.model_groups import list_suites
 from isoscope.core.numerics import LEVEL
+from isoscope.core.wording import format_count, format_p_value
 from isoscope.estimation.inference import Estimate, clopper_pearson, hochberg, holm, least_of, sign_test
 from isoscope.studies.training_dynamics.alignment import alignment_outcome, surely_falls
 from isoscope.studies.training_dynamics.onset import Track, onset, precedence
@@ -122,7 +123,7 @@ def queries_and_keys_align(table: pd.DataFrame, series: pd.DataFrame) -> Verdict
         effect = excess[name]
         control = f", {shuffled[name]['value'].mean():.2g} with labels shuffled" if name in shuffled else ""
         note = f"T {last['value'].mean():.2g}, other heads {last['null'].mean():.2g}{control}; up in {int((moves > 0).sum())} of "
-        note += f"{pluralise(len(moves), 'seed')}, p = {adjusted:.2g}, {effect.note}"
+        note += f"{format_count(len(moves), 'seed')}, {format_p_value(adjusted)}, {effect.note}"
         findings.append(Finding(name, alignment_outcome(adjusted, list(moves), down), effect.value, effect.low, effect.high, 0.0, note))
     measure = "mean queries and keys align more than those of other heads and more than at the start"
     return mention_left_out(decide_findings(findings, measure=measure), left_out)
@@ -145,7 +146,7 @@ def alignment_is_the_same_over_seeds(table: pd.DataFrame, series: pd.DataFrame) 
         wins, n = int((own > 0).sum()), len(own)
         rose = sign_test(wins, n, one_sided=True) < LEVEL
         outcome: Outcome = "holds" if rose else "fails" if p < LEVEL else "undecided"
-        note = f"up in {wins} of {pluralise(n, 'seed')}{'' if n >= 5 else ', at least five are needed'}"
+        note = f"up in {wins} of {format_count(n, 'seed')}{'' if n >= 5 else ', at least five are needed'}"
         findings.append(Finding(name, outcome, wins / n, *clopper_pearson(wins, n), 0.5, note))
     return mention_left_out(decide_findings(findings, measure="alignment rises in the seeds, by a sign test,"), left_out)
 
@@ -194,7 +195,7 @@ def opposite_begins_after_8_percent(table: pd.DataFrame, series: pd.DataFrame) -
         if begins.size:
             edge = np.nextafter(EARLY * float(rows["step"].max()), np.inf)  # a head that begins at that step does not begin after it
             order = precedence(np.full(begins.shape, edge), begins)
-            note = f"{len(opposite)} heads of {pluralise(len(begins), 'seed')}"
+            note = f"{len(opposite)} heads of {format_count(len(begins), 'seed')}"
             effects[name] = Estimate(order.value, order.low, order.high, note, max(order.units - 1, 1))
     if onsets and not effects:
         return Verdict("undecided", "No head of these trainings ends in opposite directions beyond chance with an onset of its own.")
@@ -262,9 +263,7 @@ def queries_and_keys_become_anisotropic(table: pd.DataFrame, series: pd.DataFram
     return replace(weaker, outcome=outcome, sentence=f"{rise.sentence} {end.sentence}")
 
 
-statement_9 = Section(
-    "godey2024", 9, "three trainings or more with their dynamics: `isoscope sweep SUITE --taps hidden,attention --out RUN`"
-)
+statement_9 = Section("godey2024", 9, f"three trainings or more with their dynamics: {SWEEP}")
 
 
 @statement_9.claim(

@@ -11,8 +11,9 @@ import pandas as pd
 
 from isoscope.claims.claim import UNTESTED, Decide, Finding, Outcome, Section, Verdict
 from isoscope.claims.deciding import Effects, Thresholds, outcomes_by_threshold
-from isoscope.claims.evidence import RowsByName, cosine_thresholds, format_estimate, format_number, join_names, row_estimates, rows_by_model
+from isoscope.claims.evidence import RowsByName, cosine_thresholds, describe_estimate, row_estimates, rows_by_model
 from isoscope.claims.verdicts import DEPENDS, count_outcome, level_table, make_findings, make_verdict
+from isoscope.core.wording import format_list
 from isoscope.estimation.inference import Estimate, clopper_pearson, least_of, student
 from isoscope.studies.untrained_block.curves import TRAINED
 from isoscope.trust.safe_io import parse_object
@@ -26,7 +27,7 @@ def bias_curves(series: pd.DataFrame, name: str, layer: int = 1) -> RowsByName:
     return {model: points.pivot_table(index="seed", columns="x", values="y") for model, points in rows_by_model(own).items()}
 
 
-def growth(curve: pd.DataFrame) -> Estimate:
+def change_with_bias(curve: pd.DataFrame) -> Estimate:
     """The change of a curve from the smallest bias to the largest, with Student's interval over draws."""
     wide = curve.sort_index(axis=1)
     change = student(wide.iloc[:, -1] - wide.iloc[:, 0])
@@ -64,8 +65,8 @@ def decide_published_block(effects: Effects, thresholds: float | Thresholds = 0.
     at_levels = outcomes_by_threshold({own: effects[own]}, levels)
     findings = make_findings({own: effects[own]}, levels, at_levels, above=True)
     further = make_findings(others, levels, outcomes_by_threshold(others, levels), above=True) if others else ()
-    above = " and ".join(format_number(level) for level in levels[own])
-    parts = [f"{measure} of {own} is {format_estimate(effects[own])}, claimed to lie above {above}"]
+    above = format_list(f"{level:.3g}" for level in levels[own])
+    parts = [f"{measure} of {own} is {describe_estimate(effects[own])}, claimed to lie above {above}"]
     parts += [DEPENDS] if len({outcomes[own] for outcomes in at_levels}) > 1 else []
     if further:
         held, failed = count_outcome(further, "holds"), count_outcome(further, "fails")
@@ -109,9 +110,9 @@ def norm_fixed_point_exists(table: pd.DataFrame, series: pd.DataFrame) -> Verdic
     own = findings[0]
     if own.outcome == "fails":
         return make_verdict("fails", [f"there is no crossing within the grid in {own.on}"], findings, points[own.on], 0.0)
-    parts = [f"N* of {own.on} is {format_estimate(points[own.on])}"]
+    parts = [f"N* of {own.on} is {describe_estimate(points[own.on])}"]
     without = [finding.on for finding in findings if finding.outcome == "fails"]
-    parts += [f"no crossing in {join_names(without)}, so N* depends on where the norm is"] if without else []
+    parts += [f"no crossing in {format_list(without)}, so N* depends on where the norm is"] if without else []
     return make_verdict("holds", parts, findings, points[own.on], 0.0)
 
 
@@ -154,7 +155,7 @@ def decide_growth(signs: Mapping[str, int], *, measure: str, relative: bool = Fa
         for block in blocks:
             own = {name: by_block[block].sort_index(axis=1) for name, by_block in curves.items()}
             own = {name: wide.div(wide.iloc[:, 0], axis=0) if relative else wide for name, wide in own.items()}
-            effects[block] = least_of([growth(wide).linear(signs[name]) for name, wide in own.items()])
+            effects[block] = least_of([change_with_bias(wide).linear(signs[name]) for name, wide in own.items()])
         return decide_published_block(effects, measure=measure)
 
     return decide

@@ -12,9 +12,9 @@ import pandas as pd
 
 from isoscope.claims.claim import UNTESTED, Decide, Finding, Section, Verdict
 from isoscope.claims.deciding import single_outcome
-from isoscope.claims.evidence import format_estimate, format_number, require_equal_n
+from isoscope.claims.evidence import describe_estimate, require_equal_n
 from isoscope.claims.suite_evidence import final_rows
-from isoscope.claims.verdicts import pluralise
+from isoscope.core.wording import format_count, format_number
 from isoscope.estimation.inference import student
 from isoscope.trust.safe_io import parse_object
 
@@ -53,9 +53,9 @@ def decide_by_twins(metric: str, *, measure: str, blocks: bool = False) -> Decid
         mask, objective = (twin - encoder).dropna(), (decoder - twin).dropna()
         effect = student((mask - objective).dropna())
         outcome = single_outcome(effect, 0.0)
-        seeds = pluralise(len(mask), "seed")
+        seeds = format_count(len(mask), "seed")
         sentence = f"The mask alone adds {format_number(mask.mean())} to {measure}, the objective alone {format_number(objective.mean())}; "
-        sentence += f"the difference is {format_estimate(effect)} over {seeds}."
+        sentence += f"the difference is {describe_estimate(effect)} over {seeds}."
         finding = Finding(" − ".join(names), outcome, effect.value, effect.low, effect.high, 0.0, seeds)
         verdict = Verdict(outcome, sentence, (finding,), effect.value, effect.low, effect.high, 0.0)
         return require_equal_n(verdict, pd.concat([rows[name] for name in names]))

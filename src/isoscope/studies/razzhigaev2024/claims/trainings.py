@@ -5,15 +5,14 @@ from __future__ import annotations
 import pandas as pd
 
 from isoscope.claims.claim import Finding, Outcome, Section, Verdict
-from isoscope.claims.evidence import format_number, mention_left_out, row_estimates, split_comparable, steps_of_different_n
+from isoscope.claims.evidence import mention_left_out, row_estimates, split_comparable, steps_of_different_n
 from isoscope.claims.suite_evidence import suite_rows
-from isoscope.claims.verdicts import decide_findings, decide_models, pluralise
+from isoscope.claims.verdicts import decide_findings, decide_models
+from isoscope.core.wording import format_count, format_number
 from isoscope.estimation.inference import clopper_pearson
 from isoscope.trust.safe_io import parse_object
 
-statement_12 = Section(
-    "razzhigaev2024", 12, "the trainings of three decoders or more with their dynamics: `isoscope sweep SUITE --out RUN`"
-)
+statement_12 = Section("razzhigaev2024", 12, "trainings of three decoders or more with their dynamics: `isoscope sweep SUITE --out RUN`")
 
 
 @statement_12.claim(
@@ -55,7 +54,7 @@ def dimension_rises_then_falls(table: pd.DataFrame, series: pd.DataFrame) -> Ver
             f"{phase} {format_number(own['value'].mean())} (Gaussian {format_number(own['null'].mean())})" for phase, own in means.items()
         )
         few = "" if n >= 5 else ", at least five are needed"
-        note = f"in {wins} of {pluralise(n, 'seed')}{few}; on average over seeds {gaussian or 'not known'}"
+        note = f"in {wins} of {format_count(n, 'seed')}{few}; on average over seeds {gaussian or 'not known'}"
         outcome = outcomes.get(parse_object(row["spec"]).get("verdict"), "undecided")
         findings.append(Finding(name, outcome, share, *clopper_pearson(wins, n), 0.5, note))
     return decide_findings(findings, measure="intrinsic dimension rises and then falls by a tenth of its peak")

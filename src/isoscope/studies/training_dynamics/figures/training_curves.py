@@ -24,6 +24,7 @@ from isoscope.studies.training_dynamics.step_charts import (
     suite_title,
 )
 
+COSINE = "cosine of mean query and key"
 LAYER_PANELS = 12
 """At most this many layers have a panel, evenly spaced."""
 Metrics = dict[str, tuple[str, str]]
@@ -53,11 +54,7 @@ CLOUDS = {"dimension_judged": "hidden states", "dimension_gaussian": "Gaussian p
 )
 def training_cosine(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     """One panel per layer, one line per head."""
-
-    def chance(rows: pd.DataFrame, level: float) -> pd.Series:
-        return pd.Series(level, index=rows.index)
-
-    return draw_heads(table, "qk_cosine", y="cosine of mean query and key", chance=chance, domain=[-1, 1])
+    return draw_heads(table, "qk_cosine", y=COSINE, domain=[-1, 1])
 
 
 @figure(
@@ -72,12 +69,12 @@ def training_cosine(table: pd.DataFrame, series: pd.DataFrame) -> Any:
 def training_dot(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     """One panel per layer, one line per head."""
 
-    def chance(rows: pd.DataFrame, level: float) -> pd.Series:
+    def lengths(rows: pd.DataFrame) -> pd.Series:
         # Under the null the product has standard deviation scale · ‖Q̄‖‖K̄‖ / √d, so this is the product of two parallel means.
-        lengths: pd.Series = rows["null_sd"] * rows["d"].astype("float64") ** 0.5
-        return lengths * level
+        products: pd.Series = rows["null_sd"] * rows["d"].astype("float64") ** 0.5
+        return products
 
-    return draw_heads(table, "qk_dot", y="product of the means, logits", chance=chance)
+    return draw_heads(table, "qk_dot", y="product of the means, logits", lengths=lengths)
 
 
 @figure(
@@ -169,46 +166,57 @@ def training_seeds(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     rows = table[table["metric"].eq("qk_cosine_joined") & table["value"].notna()]
     rows = add_seed_look(select_checkpoints(rows), other="strong")
     rows = rows.assign(curve=["seed not named" if pd.isna(seed) else f"seed {seed}" for seed in rows["seed"]])
-    panels = []
-    for line, suite in rows.groupby("line", sort=False):
-        # One level for all layers: the smallest d gives the widest, and Bonferroni counts the layers.
-        level = head_threshold(int(suite["d"].min()), suite["layer"].nunique())
-        names = [str(name) for name in suite.sort_values("seed")["curve"].drop_duplicates()]
-        colours = curve_encodings([Curve(name, tone) for name, tone in zip(names, cycle_palette(len(names)), strict=True)])
-        for layer in pick_evenly(suite["layer"], LAYER_PANELS):
-            for part, title in split_by_n(suite[suite["layer"].eq(layer)], "step", suite_title(str(line), f"layer {layer}", rows)):
-                chance = part[["policy", "step"]].drop_duplicates().assign(low=-level, high=level)
-                look: dict[str, Any] = {"title": title, "y": "cosine of mean query and key", "domain": [-1, 1]}
-                panels.append(step_panel(part, by="curve", colours=colours, chance=chance, **look))
-    return arrange_panels(panels, table, columns=3)
+    # The smallest d gives the widest level, and Bonferroni counts the layers.
+    return draw_layers(table, rows, by="curve", units=["layer"], colours=_seed_colours, y=COSINE, domain=[-1, 1])
 
 
-def draw_heads(
-    table: pd.DataFrame, metric: str, *, y: str, chance: Callable[[pd.DataFrame, float], pd.Series], domain: list[float] | None = None
-) -> Any:
-    """One panel per layer with one line per head, in the first seed of every suite, and the level of chance; None without the metric.
+def _seed_colours(rows: pd.DataFrame) -> dict[str, Any]:
+    names = [str(name) for name in rows.sort_values("seed")["curve"].drop_duplicates()]
+    return curve_encodings([Curve(name, tone) for name, tone in zip(names, cycle_palette(len(names)), strict=True)])
 
-    `chance` maps rows of heads, and the |cosine| that chance stays within, to the level of each row.
-    """
+
+def draw_heads(table: pd.DataFrame, metric: str, **look: Any) -> Any:
+    """One panel per layer with one line per head, in the first seed of every suite; `look` as in `draw_layers`."""
     rows = table[table["kind"].eq("attention") & table["head"].notna() & table["metric"].eq(metric) & table["value"].notna()]
     rows = select_first_seed(select_checkpoints(rows))
-    panels = []
-    for line, suite in rows.groupby("line", sort=False):
-        level = head_threshold(int(suite["d"].min()), len(suite[["layer", "head"]].drop_duplicates()))
-        for layer in pick_evenly(suite["layer"], LAYER_PANELS):
-            heads = suite[suite["layer"].eq(layer)]
-            for part, title in split_by_n(heads, "step", suite_title(str(line), f"layer {layer}", rows)):
-                # One band for all heads of the panel: at each step the widest of their levels.
-                widest = part.assign(high=chance(part, level)).groupby(["policy", "step"])["high"].max().reset_index()
-                widest = widest.assign(low=-widest["high"])
-                panels.append(step_panel(part, title=title, y=y, by="head", colours=_head_colours(heads), chance=widest, domain=domain))
-    return arrange_panels(panels, table, columns=3, own_colours=True)
+    return draw_layers(table, rows, by="head", units=["layer", "head"], colours=_head_colours, own_colours=True, **look)
 
 
 def _head_colours(rows: pd.DataFrame) -> dict[str, Any]:
     """One colour per head, without a legend: the tooltip names the head."""
     heads = sorted(int(head) for head in rows["head"].unique())
     return {"color": alt.Color("head:N", scale=alt.Scale(domain=heads, range=cycle_palette(len(heads))), legend=None)}
+
+
+def draw_layers(
+    table: pd.DataFrame,
+    rows: pd.DataFrame,
+    *,
+    by: str,
+    units: list[str],
+    colours: Callable[[pd.DataFrame], dict[str, Any]],
+    y: str,
+    lengths: Callable[[pd.DataFrame], Any] = lambda rows: 1.0,
+    domain: list[float] | None = None,
+    own_colours: bool = False,
+) -> Any:
+    """One panel per layer and suite with the level of chance, and one line per value of the column `by`; None without rows.
+
+    Args:
+        units: the columns that tell apart the cosines of a suite, for Bonferroni.
+        colours: from the rows of a suite to the encodings of colour.
+        lengths: from rows to the number that a cosine of 1 would give.
+    """
+    panels = []
+    for line, suite in rows.groupby("line", sort=False):
+        level, tones = head_threshold(int(suite["d"].min()), len(suite[units].drop_duplicates())), colours(suite)
+        for layer in pick_evenly(suite["layer"], LAYER_PANELS):
+            for part, title in split_by_n(suite[suite["layer"].eq(layer)], "step", suite_title(str(line), f"layer {layer}", rows)):
+                # One band for all lines of the panel: at each step the widest of their levels.
+                chance = part.assign(high=lengths(part) * level).groupby(["policy", "step"])["high"].max().reset_index()
+                chance = chance.assign(low=-chance["high"])
+                panels.append(step_panel(part, title=title, y=y, by=by, colours=tones, chance=chance, domain=domain))
+    return arrange_panels(panels, table, columns=3, own_colours=own_colours)
 
 
 def layer_panels(rows: pd.DataFrame, metrics: Metrics, *, thin: bool = False, dashed: str = "") -> list[Any]:

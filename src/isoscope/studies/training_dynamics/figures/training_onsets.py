@@ -103,7 +103,6 @@ def training_map(table: pd.DataFrame, series: pd.DataFrame) -> Any:
 
 
 def _map_panel(rows: pd.DataFrame, title: Any, scheme: str) -> Any:
-    """One metric of one suite."""
     rows = round_columns(rows, "value", "low", "high")
     layers = sorted(int(layer) for layer in rows["layer"].unique())
     steps = alt.Axis(labelAngle=0, values=step_ticks(rows["step"]), labelExpr="format(datum.value, '.3~s')")

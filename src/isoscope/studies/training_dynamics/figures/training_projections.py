@@ -198,12 +198,8 @@ def training_components(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     """Appendix C in numbers: one row of panels per head, one panel per basis."""
     points = {(head.title, basis): means for basis in BASES for head, means in project_heads(table, series, f"mean_along_{basis}")}
     heads = dict.fromkeys(title for title, _ in points)
-    panels = [
-        _components_panel(points[head, basis], [*head, words])
-        for head in heads
-        for basis, words in BASES.items()
-        if (head, basis) in points
-    ]
+    places = [(head, basis) for head in heads for basis in BASES if (head, basis) in points]
+    panels = [_components_panel(points[head, basis], [*head, BASES[basis]]) for head, basis in places]
     return arrange_panels(panels, table, columns=len(BASES))
 
 
