@@ -34,7 +34,7 @@ def lives(root, count, *, page):
     swept, seconds["measuring"] = timed(lambda: sweep(suite, data, root / "run"))
     _, seconds["judging"] = timed(swept.find_faults)
     again, seconds["planning"] = timed(lambda: sweep(suite, data, root / "run"))
-    assert again.measured_count == swept.measured_count == count
+    assert again.scheduler.succeeded == swept.scheduler.succeeded == count
     print(f"{count:,} cells: {peak_memory() / 1e6:.0f} MB at the peak of a sweep")
     assert peak_memory() < 1e9
     forget_peak()
@@ -65,7 +65,7 @@ def test_a_second_run_measures_nothing_and_sees_a_checkpoint_that_was_changed(tm
     changed.write_bytes((suite / "seed-4" / "step-0" / "model.safetensors").read_bytes())
     again = sweep(suite, tmp_path / "data.txt", tmp_path / "run")
     assert [task.reference.seed for task in submitted[6:]] == [3]
-    assert again.measured_count == 6
+    assert again.scheduler.succeeded == 6
 
 
 def spy(submit, submitted):
@@ -88,7 +88,7 @@ def test_twenty_thousand_cells_grow_linearly(tmp_path, monkeypatch):
         "import sys, time; from pathlib import Path; from tests.measuring.many_cells import sweep; began = time.process_time();"
         "from isoscope.core.machine import peak_memory;"
         "root = Path(sys.argv[1]); swept = sweep(root / 'suite' / 'many', root / 'data.txt', root / 'run');"
-        "print(swept.measured_count, time.process_time() - began, peak_memory())"
+        "print(swept.scheduler.succeeded, time.process_time() - began, peak_memory())"
     )
     said = subprocess.run([sys.executable, "-c", script, tmp_path / "many"], capture_output=True, text=True, check=True).stdout
     measured, seconds, memory = said.split()
