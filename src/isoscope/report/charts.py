@@ -1,4 +1,4 @@
-"""Figures on the page: which ones, under which heading, and as panels that take the width they are given."""
+"""Figures on the page: which ones, under which heading, and as panels that take the width they are given and share their data."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ TOPICS = [
 OTHERS = "More figures"
 MANY_PANELS = 9
 """A figure with more panels than this shows the first few, and a menu to choose another."""
+DIGITS = 4
+"""Significant digits of a number that is drawn: nobody sees more of them. The table has all digits."""
 
 TEXT_COLOUR = "currentColor"
 PAGE: dict[str, Any] = {
@@ -83,9 +85,14 @@ class Drawing:
     @property
     def choices(self) -> list[str]:
         """The titles of its panels, if there are too many to show at once, so that the reader chooses one."""
-        texts = [panel["title"]["text"] if isinstance(panel.get("title"), dict) else panel.get("title") for panel in self.panels]
-        titles = [text for text in texts if isinstance(text, str)]
-        return titles if len(titles) == len(texts) > MANY_PANELS else []
+        titles = [text for panel in self.panels if isinstance(text := title_text(panel), str)]
+        return titles if len(titles) == len(self.panels) > MANY_PANELS else []
+
+
+def title_text(panel: dict[str, Any]) -> Any:
+    """The title of a panel: a text, a list of lines, an expression, or None."""
+    title = panel.get("title")
+    return title.get("text") if isinstance(title, dict) else title
 
 
 def draw_all(table: pd.DataFrame, series: pd.DataFrame, failures: Failures, *, over_steps: bool = False) -> list[Drawing]:
@@ -135,7 +142,7 @@ def group_by_topic(charts: list[Drawing]) -> list[tuple[str, list[Drawing]]]:
 
 def split_panels(spec: dict[str, Any]) -> list[dict[str, Any]]:
     """The panels of a concatenation, each with the data that it names; any other chart is a single panel."""
-    shared = {"params": spec.get("params", []), "config": PAGE}
+    shared = {"params": spec.get("params", [])}
     datasets: dict[str, Any] = spec.get("datasets", {})
     parts = spec.get("concat") or [{key: value for key, value in spec.items() if key not in ABOUT_ALL_PANELS}]
     panels = []
@@ -147,6 +154,28 @@ def split_panels(spec: dict[str, Any]) -> list[dict[str, Any]]:
         used = {name: rows for name, rows in datasets.items() if name in names}
         panels.append(panel | shared | ({"datasets": used} if used else {}))
     return panels
+
+
+def pack_panels(panels: list[dict[str, Any]]) -> dict[str, Any]:
+    """The panels for the page: datasets are stored once, by column and with `DIGITS` significant digits, and panels name theirs."""
+    pool: dict[str, dict[str, list[Any]]] = {}
+    for panel in panels:
+        for name, rows in panel.get("datasets", {}).items():
+            if name not in pool:
+                columns = dict.fromkeys(key for row in rows for key in row)
+                pool[name] = {column: [shorten_value(row.get(column)) for row in rows] for column in columns}
+    return {"config": PAGE, "panels": [panel | {"datasets": list(panel.get("datasets", {}))} for panel in panels], "datasets": pool}
+
+
+def shorten_value(value: Any) -> Any:
+    """A number with `DIGITS` significant digits; whole numbers, and anything else, as they are.
+
+    >>> [shorten_value(x) for x in (0.123456, 123456.0, -1.00004e-9, None, "0.123456")]
+    [0.1235, 123456, -1e-09, None, '0.123456']
+    """
+    if not isinstance(value, float):
+        return value
+    return int(value) if value.is_integer() and abs(value) < 1e15 else float(f"{value:.{DIGITS}g}")
 
 
 def find_dataset_names(part: Any) -> set[str]:
