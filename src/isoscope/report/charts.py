@@ -12,6 +12,7 @@ import pandas as pd
 from isoscope.core.errors import Failures
 from isoscope.core.figure import Figure
 from isoscope.figures import figures
+from isoscope.report.columns import pack_rows
 
 TOPICS = [
     "Cosine over the layers",
@@ -26,9 +27,6 @@ TOPICS = [
 OTHERS = "More figures"
 MANY_PANELS = 9
 """A figure with more panels than this shows the first few, and a menu to choose another."""
-DIGITS = 4
-"""Significant digits of a number that is drawn: nobody sees more of them. The table has all digits."""
-
 TEXT_COLOUR = "currentColor"
 PAGE: dict[str, Any] = {
     "background": None,
@@ -157,25 +155,13 @@ def split_panels(spec: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def pack_panels(panels: list[dict[str, Any]]) -> dict[str, Any]:
-    """The panels for the page: datasets are stored once, by column and with `DIGITS` significant digits, and panels name theirs."""
+    """The panels for the page: each dataset is stored once, and panels name theirs."""
     pool: dict[str, dict[str, list[Any]]] = {}
     for panel in panels:
         for name, rows in panel.get("datasets", {}).items():
             if name not in pool:
-                columns = dict.fromkeys(key for row in rows for key in row)
-                pool[name] = {column: [shorten_value(row.get(column)) for row in rows] for column in columns}
+                pool[name] = pack_rows(rows)
     return {"config": PAGE, "panels": [panel | {"datasets": list(panel.get("datasets", {}))} for panel in panels], "datasets": pool}
-
-
-def shorten_value(value: Any) -> Any:
-    """A number with `DIGITS` significant digits; whole numbers, and anything else, as they are.
-
-    >>> [shorten_value(x) for x in (0.123456, 123456.0, -1.00004e-9, None, "0.123456")]
-    [0.1235, 123456, -1e-09, None, '0.123456']
-    """
-    if not isinstance(value, float):
-        return value
-    return int(value) if value.is_integer() and abs(value) < 1e15 else float(f"{value:.{DIGITS}g}")
 
 
 def find_dataset_names(part: Any) -> set[str]:

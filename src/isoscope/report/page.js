@@ -162,10 +162,11 @@
     const text = value === null || value === undefined ? "" : String(value);
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
+  const csvOf = (lines) => lines.map((cells) => `${cells.map(quoted).join(",")}\n`).join("");
   const csv = (data, panels) => {
     const rows = panels.flatMap((panel, i) => panel.datasets.flatMap((name) => records(data.datasets[name]).map((row) => ({ panel: wordsOf(panel, i), ...row }))));
     const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))];
-    return [columns, ...rows.map((row) => columns.map((name) => row[name]))].map((cells) => `${cells.map(quoted).join(",")}\n`).join("");
+    return csvOf([columns, ...rows.map((row) => columns.map((name) => row[name]))]);
   };
   const pythonOf = (data, place, panel) => {
     const { figure } = place.closest("[data-figure]").dataset, isLarge = place.closest("#headline") && !place.closest("#chosen");
@@ -191,40 +192,29 @@
     return save(`${name}.png`, canvas.toDataURL("image/png"));
   };
 
-  // The full table: filtered, sorted and shown a page at a time.
-  const parse = (text) => {
-    const rows = [];
-    let row = [], cell = "", quoted = false;
-    for (let i = 0; i < text.length; i++) {
-      const c = text[i];
-      if (quoted) {
-        if (c !== '"') cell += c;
-        else if (text[i + 1] === '"') { cell += '"'; i++; }
-        else quoted = false;
-      } else if (c === '"') quoted = true;
-      else if (c === ",") { row.push(cell); cell = ""; }
-      else if (c === "\n") { row.push(cell); rows.push(row); row = []; cell = ""; }
-      else if (c !== "\r") cell += c;
-    }
-    return rows;
+  // The tables: by column; texts are numbers into a list of words.
+  const tableOf = async (name) => Object.fromEntries(Object.entries(JSON.parse(await unpack(name))).map(([column, data]) =>
+    [column, data.codes ? data.codes.map((code) => (code < 0 ? null : data.words[code])) : data]));
+  const tableCsv = (columns) => {
+    const names = Object.keys(columns);
+    return csvOf([names, ...columns[names[0]].map((_, i) => names.map((name) => columns[name][i]))]);
   };
+
+  // The full table: filtered, sorted and shown a page at a time.
   const SHOWN = ["model", "kind", "metric", "policy", "stack", "layer", "value", "low", "high", "interval_about", "null", "n", "d", "revision", "step", "seed", "head"];
   const CHOICES = ["model", "step", "seed", "stack", "kind", "metric", "policy"];
-  const NUMBERS = new Set(["value", "low", "high", "null", "layer", "n", "d", "step", "seed", "head"]);
   const SIZE = 25;
   const element = (tag, text) => Object.assign(document.createElement(tag), { textContent: text });
   const showTable = async () => {
-    const [names, ...rows] = parse(await unpack("table"));
-    const at = Object.fromEntries(names.map((name, i) => [name, i]));
-    const columns = SHOWN.filter((name) => rows.some((row) => row[at[name]] !== ""));
+    const table = await tableOf("table"), rows = table.metric.map((_, i) => i);
+    const columns = SHOWN.filter((name) => table[name].some((value) => value !== null));
     let kept = rows, first = 0, sorted = "", down = false;
     const show = () => {
       body.replaceChildren(...kept.slice(first, first + SIZE).map((row) => {
         const line = document.createElement("tr");
         for (const name of columns) {
-          const text = row[at[name]];
-          const cell = element("td", NUMBERS.has(name) && text !== "" ? String(Number(Number(text).toPrecision(6))) : text);
-          if (NUMBERS.has(name)) cell.title = text;
+          const value = table[name][row] ?? "", cell = element("td", typeof value === "number" ? String(Number(value.toPrecision(6))) : value);
+          if (typeof value === "number") cell.title = value;
           line.append(cell);
         }
         return line;
@@ -235,14 +225,14 @@
     };
     const inputs = {}, search = document.createElement("input");
     const compare = (a, b) => {
-      const [x, y] = [a[at[sorted]], b[at[sorted]]];
-      if (x === "" || y === "") return (x === "") - (y === ""); // rows without a number come last in either direction
-      return (NUMBERS.has(sorted) ? Number(x) - Number(y) : x < y ? -1 : Number(x > y)) * (down ? -1 : 1);
+      const [x, y] = [table[sorted][a], table[sorted][b]];
+      if (x === null || y === null) return (x === null) - (y === null); // rows without a value come last in either direction
+      return (x < y ? -1 : Number(x > y)) * (down ? -1 : 1);
     };
     const filter = () => {
-      const wanted = search.value.toLowerCase();
-      kept = rows.filter((row) => Object.entries(inputs).every(([name, input]) => input.value === "" || row[at[name]] === input.value));
-      if (wanted) kept = kept.filter((row) => columns.some((name) => row[at[name]].toLowerCase().includes(wanted)));
+      const wanted = search.value.toLowerCase(), texts = columns.filter((name) => typeof table[name].find((value) => value !== null) === "string");
+      kept = rows.filter((row) => Object.entries(inputs).every(([name, { value }]) => value === "" || String(table[name][row]) === value));
+      if (wanted) kept = kept.filter((row) => texts.some((name) => table[name][row]?.toLowerCase().includes(wanted)));
       if (sorted) kept = [...kept].sort(compare);
       first = 0;
       show();
@@ -263,7 +253,7 @@
     }
     const body = byId("full").createTBody();
     for (const name of CHOICES) {
-      const values = [...new Set(rows.map((row) => row[at[name]]))].filter((value) => value !== "");
+      const values = [...new Set(table[name])].filter((value) => value !== null);
       if (values.length < 2) continue;
       const label = element("label", name);
       inputs[name] = document.createElement("select");
@@ -326,7 +316,7 @@
     if (button.id === "theme") nextTheme();
     if (button.id === "print") drawAll().then(() => window.print());
     if (button.dataset.export) await exportChart(button.dataset.export, button);
-    if (button.dataset.save) save(`${button.dataset.save}.csv`, await unpack(button.dataset.save), "text/csv");
+    if (button.dataset.save) save(`${button.dataset.save}.csv`, tableCsv(await tableOf(button.dataset.save)), "text/csv");
     if (button.dataset.rows) {
       const data = await pack;
       save(`${button.dataset.name}.csv`, csv(data, button.dataset.rows.split(" ").map((number) => data.panels[Number(number)])), "text/csv");

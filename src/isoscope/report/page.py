@@ -17,8 +17,9 @@ from isoscope.core.errors import Failures
 from isoscope.core.model_groups import list_checkpoints, list_suites, select_one_checkpoint
 from isoscope.core.study import Section, Tables, studies
 from isoscope.core.wording import format_count, format_list
-from isoscope.report.bundle import pack, read_asset, render_template, vega_script
+from isoscope.report.bundle import pack_json, read_asset, render_template, vega_script
 from isoscope.report.charts import Drawing, draw_all, group_by_topic, pack_panels, place_on_page
+from isoscope.report.columns import pack_series, pack_table
 from isoscope.report.diagnosis import DIAGNOSIS, Sign, diagnosis
 from isoscope.report.headline import headline
 from isoscope.report.line import Line, all_lines
@@ -27,17 +28,10 @@ from isoscope.report.model_verdicts import ModelVerdict, model_verdict
 from isoscope.report.overview import HEIGHT, WIDTH, overview
 from isoscope.report.paper_verdicts import explain_undecided, figure_citations, paper_sections, verdict_rows
 from isoscope.report.summary import summarise
-from isoscope.trust.safe_io import to_strict_json
 
 Manifests = list[dict[str, Any]]
 TRAININGS, OVERVIEW, HEADLINE = "the sections on trainings", "the table of models", "the charts of the first screen"
 """The names under which failures of these parts are noted."""
-
-POINT = "%.9g"
-"""The format of a point of a curve: nine digits give back every float32, and all seventeen would be a quarter of the page.
-
-The table keeps all digits.
-"""
 
 
 def write_report(
@@ -137,10 +131,9 @@ def render_page(
         css=Markup(read_asset("page.css")),
         script=Markup(read_asset("page.js")),
         payload={
-            "charts": pack(to_strict_json(pack_panels([panel for chart in every_chart for panel in chart.panels]), separators=(",", ":"))),
-            # Sorted, rows that resemble each other lie side by side, which packs them to three quarters of the size.
-            "table": pack(embedded_table.sort_values(["model", "metric"], kind="stable").to_csv(index=False)),
-            "series": pack(embedded_series.to_csv(index=False, float_format=POINT)),
+            "charts": pack_json(pack_panels([panel for chart in every_chart for panel in chart.panels])),
+            "table": pack_json(pack_table(embedded_table)),
+            "series": pack_json(pack_series(embedded_series)),
             "vega": vega_script(),
         },
     )
