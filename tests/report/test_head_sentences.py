@@ -10,7 +10,7 @@ from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.estimation.isotropic_quantiles import one_pair
 from isoscope.figures import figures
 from isoscope.figures.attention import chance_levels
-from isoscope.report.head_sentences import alignment, sharpness, sinks
+from isoscope.report.head_sentences import alignment, first_token_effect, sharpness, sinks
 from isoscope.report.line import all_lines
 from isoscope.report.page import overview
 from isoscope.report.summary import summarise
@@ -50,7 +50,7 @@ def test_sinks_are_named_layer_by_layer_with_what_they_look_at():
     assert said.startswith("7 of 12 heads are sinks")
     assert "layers 2 and 4 (all heads); layer 3 (head 1)" in said
     assert "head 0 of layer 2 has the most, 0.900." in said
-    assert "the top share is 0.950 with it and 0.100 without (layer 0)" in said
+    assert "the top share is 0.950 with it and 0.100 without (layer 0)" in str(first_token_effect(line_of(made())))
 
 
 def test_no_sink_is_said_too():
@@ -58,6 +58,7 @@ def test_no_sink_is_said_too():
     assert (
         said == "No head is a sink: none puts more than 0.3 of its attention on the first position (head 0 of layer 2 has the most, 0.180)."
     )
+    assert first_token_effect(line_of(made(MEANT | {"sink_mass": MASS / 5}))) is None
 
 
 def test_where_attention_is_sharp_and_queries_align():
@@ -103,4 +104,4 @@ def test_attention_alone_has_its_sentences_and_no_row_of_layers():
     line = line_of(table[table["kind"] == "attention"].reset_index(drop=True))
     assert set(summarise(line, [line])) == {"Attention", "Sinks", "Queries and keys"}
     assert overview([line]) == ([], [])
-    assert "What the first token" not in str(sinks(line))
+    assert first_token_effect(line) is None

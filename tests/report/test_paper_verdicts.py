@@ -49,12 +49,12 @@ def test_a_paper_without_claims_or_figures_here_is_left_out():
     assert paper.figures == [("1", papers["godey2024"].select_figures("1")[0].shows, "token_models")]
 
 
-def test_the_page_says_why_two_models_decide_nothing():
-    two = {"m": [("holds", "1 holds")], "n": [("fails", "1 fails")]}
-    assert "so each takes at least 3" in explain_undecided([claim("a", "undecided")], two)
-    assert explain_undecided([claim("a", "undecided"), claim("b", "fails")], two) == ""  # something was decided all the same
-    assert explain_undecided([claim("a", "undecided")], two | {"o": []}) == ""
-    assert explain_undecided([], {}) == ""
+def test_the_page_says_once_why_two_models_decide_nothing():
+    rows = [claim("a", "undecided"), claim("b", "fails"), claim("c", "undecided"), claim("d", "undecided", tested=False)]
+    assert explain_undecided(rows, 2) == "2 claims about kinds of models need at least 3 models; this run has 2."
+    assert explain_undecided(rows, 3) == ""
+    assert explain_undecided([claim("b", "fails")], 1) == ""
+    assert explain_undecided([], 0) == ""
 
 
 NAN = float("nan")

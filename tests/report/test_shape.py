@@ -9,7 +9,7 @@ import pytest
 
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.report.line import all_lines
-from isoscope.report.shape import bell_heights, bell_verdict, encoders_and_decoders, intrinsic_dimension, share_profile
+from isoscope.report.shape import bell_heights, bell_verdict, bell_without_sinks, encoders_and_decoders, intrinsic_dimension, share_profile
 from isoscope.report.summary import summarise
 
 BELLS = {"all": (0.60, 0.02), "no-special": (0.60, 0.02), "body": (0.50, 0.03), "body-no-sink": (0.01, 0.02), "sink": (0.9, 0.01)}
@@ -49,30 +49,31 @@ def test_a_bell_that_sinks_make():
     assert "not bell-shaped, B = 0.0100 (95 % interval -0.0100 to 0.0300)" in said
     assert "Top share, linear: bell-shaped, B = 0.150" in said
     assert "B = 0.900" not in said  # the few sinks by themselves
-    assert said.endswith(
-        "Does the bell survive without sinks? No: B = 0.500 for body tokens, 0.0100 (95 % interval -0.0100 to 0.0300) without sinks."
+    assert bell_without_sinks(line) == (
+        "The bell does not survive without sinks: B = 0.500 for body tokens, 0.0100 (95 % interval -0.0100 to 0.0300) without sinks."
     )
 
 
 @pytest.mark.parametrize(
-    ("without", "answer"), [((0.4, 0.1), "survive without sinks? Yes: "), ((0.05, 0.1), "survive without sinks? Undecided: ")]
+    ("without", "answer"), [((0.4, 0.1), "bell survives without sinks: "), ((0.05, 0.1), "bell may or may not survive without sinks: ")]
 )
 def test_other_answers_about_sinks(without, answer):
     (line,) = lines_of(model(bells=BELLS | {"body-no-sink": without}))
-    assert answer in str(share_profile(line))
+    assert answer in str(bell_without_sinks(line))
 
 
 def test_a_bell_of_the_first_token_is_none_of_the_body():
     (line,) = lines_of(model(bells=BELLS | {"body": (0.02, 0.01)}))
-    assert "It is already lost, or uncertain, without special and first tokens: B = 0.0200 for body tokens" in str(share_profile(line))
+    said = "The bell is lost, or uncertain, already without special and first tokens: B = 0.0200 for body tokens"
+    assert str(bell_without_sinks(line)).startswith(said)
     (flat,) = lines_of(model(bells=dict.fromkeys(BELLS, (0.0, 0.01))))
-    assert "survive" not in str(share_profile(flat))
+    assert bell_without_sinks(flat) is None
 
 
 def test_without_a_split_nothing_is_said_of_sinks():
     (line,) = lines_of(model(bells={"all": (0.2, 0.3)}))
     said = str(share_profile(line))
-    assert "sinks" not in said
+    assert bell_without_sinks(line) is None
     assert said.startswith("Top share, squared: undecided whether bell-shaped, B = 0.200 (95 % interval -0.100 to 0.500)")
 
 

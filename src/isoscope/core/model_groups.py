@@ -37,10 +37,10 @@ def group_of(modality: object, family: object) -> str | None:
 def add_groups(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of models that are in a group, with a column `group`."""
     # Each pair once: tables have a million rows and about ten pairs.
-    known = table[["modality", "family"]].drop_duplicates()
-    names = {(str(m), str(f)): group_of(m, f) for m, f in zip(known["modality"], known["family"], strict=True)}
-    groups = [names[str(m), str(f)] for m, f in zip(table["modality"], table["family"], strict=True)]
-    rows = table.assign(group=pd.Series(groups, index=table.index, dtype="string"))
+    pair = table.groupby(["modality", "family"], dropna=False, sort=False).ngroup().to_numpy()
+    known = table.loc[~pd.Series(pair, index=table.index).duplicated(), ["modality", "family"]]
+    names = pd.array([group_of(*both) for both in known.itertuples(index=False)], dtype="string")
+    rows = table.assign(group=pd.Series(names.take(pair), index=table.index))
     return rows[rows["group"].notna()]
 
 

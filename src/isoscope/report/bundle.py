@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.report.figure_files import load_converter, vega_lite_version
+from isoscope.trust.safe_io import to_strict_json
 
 DIRECTION_MARKS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 """Characters that change the direction in which the text after them is read."""
@@ -39,6 +40,11 @@ def drop_direction_marks(value: Any) -> Any:
     ('model\ufffdtxt.exe', 3)
     """
     return DIRECTION_MARKS.sub("\ufffd", value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
+
+def pack_json(value: Any) -> str:
+    """A value as packed JSON."""
+    return pack(to_strict_json(value, separators=(",", ":")))
 
 
 def pack(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Figures on the page: which ones, under which heading, and as panels that take the width they are given."""
+"""Figures on the page: which ones, under which heading, and as panels that take the width they are given and share their data."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pandas as pd
 from isoscope.core.errors import Failures
 from isoscope.core.figure import Figure
 from isoscope.figures import figures
+from isoscope.report.columns import pack_rows
 
 TOPICS = [
     "Cosine over the layers",
@@ -26,7 +27,6 @@ TOPICS = [
 OTHERS = "More figures"
 MANY_PANELS = 9
 """A figure with more panels than this shows the first few, and a menu to choose another."""
-
 TEXT_COLOUR = "currentColor"
 PAGE: dict[str, Any] = {
     "background": None,
@@ -83,9 +83,14 @@ class Drawing:
     @property
     def choices(self) -> list[str]:
         """The titles of its panels, if there are too many to show at once, so that the reader chooses one."""
-        texts = [panel["title"]["text"] if isinstance(panel.get("title"), dict) else panel.get("title") for panel in self.panels]
-        titles = [text for text in texts if isinstance(text, str)]
-        return titles if len(titles) == len(texts) > MANY_PANELS else []
+        titles = [text for panel in self.panels if isinstance(text := title_text(panel), str)]
+        return titles if len(titles) == len(self.panels) > MANY_PANELS else []
+
+
+def title_text(panel: dict[str, Any]) -> Any:
+    """The title of a panel: a text, a list of lines, an expression, or None."""
+    title = panel.get("title")
+    return title.get("text") if isinstance(title, dict) else title
 
 
 def draw_all(table: pd.DataFrame, series: pd.DataFrame, failures: Failures, *, over_steps: bool = False) -> list[Drawing]:
@@ -135,7 +140,7 @@ def group_by_topic(charts: list[Drawing]) -> list[tuple[str, list[Drawing]]]:
 
 def split_panels(spec: dict[str, Any]) -> list[dict[str, Any]]:
     """The panels of a concatenation, each with the data that it names; any other chart is a single panel."""
-    shared = {"params": spec.get("params", []), "config": PAGE}
+    shared = {"params": spec.get("params", [])}
     datasets: dict[str, Any] = spec.get("datasets", {})
     parts = spec.get("concat") or [{key: value for key, value in spec.items() if key not in ABOUT_ALL_PANELS}]
     panels = []
@@ -147,6 +152,16 @@ def split_panels(spec: dict[str, Any]) -> list[dict[str, Any]]:
         used = {name: rows for name, rows in datasets.items() if name in names}
         panels.append(panel | shared | ({"datasets": used} if used else {}))
     return panels
+
+
+def pack_panels(panels: list[dict[str, Any]]) -> dict[str, Any]:
+    """The panels for the page: each dataset is stored once, and panels name theirs."""
+    pool: dict[str, dict[str, list[Any]]] = {}
+    for panel in panels:
+        for name, rows in panel.get("datasets", {}).items():
+            if name not in pool:
+                pool[name] = pack_rows(rows)
+    return {"config": PAGE, "panels": [panel | {"datasets": list(panel.get("datasets", {}))} for panel in panels], "datasets": pool}
 
 
 def find_dataset_names(part: Any) -> set[str]:

@@ -1,4 +1,7 @@
-"""Signs of failure that a report should not bury: one line each, with the threshold and the numbers that crossed it."""
+"""Failures and observations that a report should not bury: one line each, with the threshold and the numbers that crossed it.
+
+A failure means that the model or the measurement is broken: collapsed states, undefined numbers. An observation is neither good nor bad.
+"""
 
 from __future__ import annotations
 
@@ -34,22 +37,23 @@ DIAGNOSIS = "the diagnosis"
 
 @dataclass(frozen=True)
 class Sign:
-    """One sign of failure in one model."""
+    """One failure or observation in one model."""
 
     model: str
     name: str
     meaning: str
     threshold: str
     evidence: str
+    is_failure: bool = False
 
 
 def diagnosis(table: pd.DataFrame, failures: Failures) -> list[Sign]:
-    """Every sign that the tables show, model by model; a suite is judged at its last step."""
+    """Every sign that the tables show, failures first, then model by model; a suite is judged at its last step."""
     signs: list[Sign] = []
-    for look in (_high_cosine, _sharp_and_narrow, _parallel, _shape, _collapse):
+    for look in (_collapse, _undefined, _high_cosine, _sharp_and_narrow, _parallel, _shape):
         signs += failures.attempt(DIAGNOSIS, partial(_signs, look, table)) or []
     order = {str(model): i for i, model in enumerate(table["model"].drop_duplicates())}
-    return sorted(signs, key=lambda sign: order.get(sign.model, len(order)))
+    return sorted(signs, key=lambda sign: (not sign.is_failure, order.get(sign.model, len(order))))
 
 
 def _signs(look: Callable[[pd.DataFrame], Iterator[Sign]], table: pd.DataFrame) -> list[Sign]:
@@ -146,17 +150,28 @@ def _collapse_signs(name: str, metric: str, steps: pd.DataFrame) -> Iterator[Sig
         i = int(remaining.argmin())
         highest = f"{format_number(values[:, i].max())} at step {numbers[int(values[:, i].argmax())]}"
         evidence = f"layer {layers[i]}: {format_number(last[i])} {at}, {highest}"
-        yield Sign(name, "rank collapses over steps", "The states collapse onto few directions.", f"below {RANK} of its maximum", evidence)
+        yield _failure(name, "rank collapses over steps", "The states collapse onto few directions.", f"below {RANK} of its maximum", evidence)
     if metric == "mean_cosine" and last.max() > ONE_WAY:
         i = int(last.argmax())
         evidence = f"layer {layers[i]}: {format_number(last[i])} {at}, {format_number(values[0, i])} at the first step"
-        yield Sign(name, "cosine collapses over steps", "All states end with nearly the same direction.", f"above {ONE_WAY}", evidence)
+        yield _failure(name, "cosine collapses over steps", "All states end with nearly the same direction.", f"above {ONE_WAY}", evidence)
     if metric == "attention_entropy_normalised" and last.min() < ONE_POSITION:
         i = int(last.argmin())
         evidence = f"layer {layers[i]}: {format_number(last[i])} {at}, {format_number(values[0, i])} at the first step"
-        yield Sign(
-            name, "entropy collapses over steps", "Nearly all attention falls on single positions.", f"below {ONE_POSITION}", evidence
-        )
+        meaning = "Nearly all attention falls on single positions."
+        yield _failure(name, "entropy collapses over steps", meaning, f"below {ONE_POSITION}", evidence)
+
+
+_failure = partial(Sign, is_failure=True)
+
+
+def _undefined(table: pd.DataFrame) -> Iterator[Sign]:
+    """Layers whose cosine is NaN: no two vectors have a direction."""
+    own = table[table["metric"].eq("mean_cosine") & table["kind"].isin(["hidden", "final"]) & table["layer"].notna()]
+    own = own[own["policy"].eq("all") & own["value"].isna()]
+    for name, rows in own.groupby("model", sort=False):
+        evidence = format_numbered("layer", sorted({int(layer) for layer in rows["layer"]}))
+        yield _failure(str(name), "no direction is defined", "No two vectors have a direction: they are zero, or too few.", "cosine is NaN", evidence)
 
 
 def _by_layer(units: RowsByName) -> RowsByName:

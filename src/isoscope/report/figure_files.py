@@ -68,6 +68,15 @@ def write_figures(
     return written
 
 
+def draw_figure(run: str | Path, name: str, metric: str | None = None) -> Any:
+    """A figure of a run as an Altair chart, as the page shows it; `metric` keeps the rows of one metric. None if there is nothing to draw."""
+    from isoscope.runs.results import Results
+
+    results, figure = Results(run), figures[name]
+    table, series = results.table(metric, "every"), results.series()
+    return figure.draw(*((table, series) if figure.over_steps else select_one_checkpoint(table, series)))
+
+
 def _write_figure(figure: Figure, table: pd.DataFrame, series: pd.DataFrame, folder: Path, formats: tuple[str, ...]) -> list[Path]:
     """Write one figure in every format; nothing if the tables cannot fill it."""
     chart = figure.draw(table, series)

@@ -35,13 +35,13 @@ def sharpness(line: Line) -> str | None:
     low, high, head = least(by_layer), greatest(by_layer), least(rows)
     return (
         f"Attention is sharpest in layer {int(low['layer'])}, where the entropy of a row is {format_number(low['value'])} of the uniform "
-        f"row’s on average over heads, and most even in layer {int(high['layer'])} ({format_number(high['value'])}). The sharpest head is "
+        f"row’s on average over heads, and most even in layer {int(high['layer'])} ({format_number(high['value'])}); the sharpest head is "
         f"{name_head(head)} ({format_number(float(head['value']))})."
     )
 
 
 def sinks(line: Line) -> str | None:
-    """The heads that put more than `SINK` of their attention on the first position, and the effect of the first token on the geometry."""
+    """The heads that put more than `SINK` of their attention on the first position."""
     rows = rows_of_heads(line, "sink_mass")
     if rows.empty:
         return None
@@ -50,11 +50,10 @@ def sinks(line: Line) -> str | None:
     heads = rows[rows["value"] > SINK]
     if heads.empty:
         return f"No head is a sink: none puts more than {SINK} of its attention on the first position ({most})."
-    text = (
-        f"{len(heads)} of {len(rows)} heads are sinks: they put more than {SINK} of the attention of body tokens on the first position. "
-        f"They are in {name_heads(heads, rows)}; {most}."
+    return (
+        f"{len(heads)} of {len(rows)} heads are sinks, with more than {SINK} of the attention of body tokens on the first position: "
+        f"{name_heads(heads, rows)}; {most}."
     )
-    return text + first_token_effect(line)
 
 
 def name_heads(heads: pd.DataFrame, rows: pd.DataFrame) -> str:
@@ -72,8 +71,10 @@ def name_heads(heads: pd.DataFrame, rows: pd.DataFrame) -> str:
     return "; ".join([*words, *([f"and {left} more layers"] if left else [])])
 
 
-def first_token_effect(line: Line) -> str:
-    """The effect of the first token on the top share and the mean cosine, in the layer where it is largest."""
+def first_token_effect(line: Line) -> str | None:
+    """If there are sinks: the effect of the first token on the top share and the mean cosine, in the layer where it is largest."""
+    if not rows_of_heads(line, "sink_mass")["value"].gt(SINK).any():
+        return None
     parts = []
     for metric, name in (("top_share", "top share"), ("mean_cosine", "mean cosine")):
         both = line.with_and_without_first_tokens(metric)
@@ -82,7 +83,7 @@ def first_token_effect(line: Line) -> str:
             row = greatest(both, "change")
             with_it, without = format_number(float(row["value"])), format_number(float(row["value_body"]))
             parts.append(f"the {name} is {with_it} with it and {without} without (layer {row['layer']})")
-    return f" The first token, which they attend to, changes hidden states: {'; '.join(parts)}." if parts else ""
+    return f"The first token, which sinks attend to, changes hidden states: {'; '.join(parts)}." if parts else None
 
 
 def alignment(line: Line) -> str | None:
@@ -94,12 +95,12 @@ def alignment(line: Line) -> str | None:
     same, opposite = int((rows["value"] > level).sum()), int((rows["value"] < -level).sum())
     text = (
         f"Mean query and mean key point in the same direction beyond chance (|cosine| above {format_number(level)}, Bonferroni over heads) "
-        f"in {same} of {len(rows)} heads, and in opposite directions in {opposite}."
+        f"in {same} of {len(rows)} heads, and in opposite directions in {opposite}"
     )
     shares = rows_of_heads(line, "drift_sharpening")["value"]
     if len(shares):
         text += (
-            f" The mean query explains {format_number(float(shares.median()))} of the variance of scores within rows in the median head, "
-            f"and at most {format_number(float(shares.max()))}."
+            f"; the mean query explains {format_number(float(shares.median()))} of the variance of scores within rows in the median head, "
+            f"and at most {format_number(float(shares.max()))}"
         )
-    return text
+    return f"{text}."

@@ -1,4 +1,4 @@
-"""The table on the first screen: one row per model, with the few numbers that matter and a small curve of each over the layers."""
+"""The table of models below the first screen: one row per model, with the few numbers that matter and a small curve of each over the layers."""
 
 from __future__ import annotations
 
@@ -48,6 +48,8 @@ class Column:
     title: str
     hint: str
     metric: str
+    reading: str
+    """Which direction is good or bad, or that neither is."""
     least: bool = False
     """Whether to show the layer with the least value instead of the greatest."""
     heads: bool = False
@@ -55,14 +57,15 @@ class Column:
     part_of_d: bool = False
 
 
+NEITHER = "neither is good or bad"
 COLUMNS = (
-    Column("Cosine", "greatest, between items", "cosine"),
-    Column("Drift ratio", "greatest", "drift_ratio"),
-    Column("Top share", "greatest", "top_share"),
-    Column("Effective rank", "least, of d", "effective_rank", least=True, part_of_d=True),
-    Column("Intrinsic dimension", "greatest, TwoNN", "two_nn"),
-    Column("Attention entropy", "mean of heads, 1 is uniform", "attention_entropy_normalised", heads=True),
-    Column("Sinks", "attention on the first position", "sink_mass", heads=True),
+    Column("Cosine", "greatest, between items", "cosine", f"0 is isotropic; {NEITHER} below 0.98"),
+    Column("Drift ratio", "greatest", "drift_ratio", f"{NEITHER}: centring removes it"),
+    Column("Top share", "greatest", "top_share", NEITHER),
+    Column("Effective rank", "least, of d", "effective_rank", "neither; losing it in training is bad", least=True, part_of_d=True),
+    Column("Intrinsic dimension", "greatest, TwoNN", "two_nn", NEITHER),
+    Column("Attention entropy", "mean of heads, 1 is uniform", "attention_entropy_normalised", f"{NEITHER} above 0.05", heads=True),
+    Column("Sinks", "attention on the first position", "sink_mass", NEITHER, heads=True),
 )
 
 

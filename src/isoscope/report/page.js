@@ -1,6 +1,8 @@
 (() => {
   "use strict";
   const byId = (id) => document.getElementById(id);
+  const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+  const html = document.documentElement;
 
   // Charts (JSON) and tables (CSV) are compressed inside the page.
   const unpack = async (name) => {
@@ -16,153 +18,203 @@
   // Light or dark: as the system has it unless the reader chooses.
   const THEMES = ["auto", "light", "dark"];
   const setTheme = (theme) => {
-    document.documentElement.dataset.theme = theme;
+    html.dataset.theme = theme;
     document.querySelector("meta[name=color-scheme]").content = theme === "auto" ? "light dark" : theme;
     byId("theme").textContent = `theme: ${theme}`;
   };
-  const known = recall(always, "theme");
-  setTheme(THEMES.includes(known) ? known : "auto");
-  byId("theme").hidden = false;
-  byId("theme").addEventListener("click", () => {
-    const theme = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % THEMES.length];
-    setTheme(theme);
-    remember(always, "theme", theme);
-  });
+  const nextTheme = () => {
+    setTheme(THEMES[(THEMES.indexOf(html.dataset.theme) + 1) % THEMES.length]);
+    remember(always, "theme", html.dataset.theme);
+  };
 
-  // Charts: drawn one after the other so that the page stays alive; told which tokens and which step the reader chose.
-  const views = new Map();
-  const signal = (view, name, value) => {
-    try { view.signal(name, value).runAsync(); } catch { /* a chart that does not depend on it */ }
+  // The data of the charts: stored once, by column; a panel names its datasets.
+  let pack = unpack("charts").then(JSON.parse);
+  const records = (columns) => {
+    const names = Object.keys(columns);
+    return (columns[names[0]] ?? []).map((_, i) => Object.fromEntries(names.map((name) => [name, columns[name][i]])));
   };
+
+  // The reader's choice of models, metric and tokens.
   const policy = () => document.querySelector("#policy input:checked")?.value;
-  const stepOf = (slider) => Number(slider.dataset.steps.split(" ")[Number(slider.value)]);
-  const settle = (place, view) => {
-    if (policy() !== undefined) signal(view, "policy", policy());
-    const slider = place.closest(".figure")?.querySelector("[data-steps]");
-    if (slider) signal(view, "step", stepOf(slider));
+  const metric = () => byId("metric")?.value ?? "";
+  const hiddenModels = () => all("#models input:not(:checked)").map((input) => input.value);
+  const isPart = (name, whole) => name === whole || name.startsWith(`${whole} · `);
+  const isHidden = (name, hidden) => {
+    if (typeof name !== "string" || !hidden.length) return false;
+    const own = all("#models input").map((input) => input.value).filter((line) => isPart(line, name) || isPart(name, line));
+    return own.length > 0 && own.every((line) => hidden.includes(line));
   };
-  const options = {
-    // A model without a final norm leaves a layer of its charts empty, which is no mistake: level 1 is errors only.
-    mode: "vega-lite", renderer: "svg", logLevel: 1, tooltip: { theme: "custom" },
-    actions: { export: true, source: false, compiled: false, editor: false },
+  const titleOf = (panel) => panel.title?.text ?? panel.title;
+  const wordsOf = (panel, i) => {
+    const title = titleOf(panel);
+    return Array.isArray(title) ? title.join(", ") : typeof title === "string" ? title : `panel ${i + 1}`;
+  };
+  const rowsOf = ({ datasets }, name, hidden) => records(datasets[name]).filter((row) => !isHidden(row.line ?? row.curve, hidden));
+  const isHiddenPanel = ({ panels, datasets }, panel, hidden) => {
+    if (isHidden([titleOf(panel)].flat()[0], hidden)) return true;
+    const names = panel.datasets.flatMap((name) => [...new Set(datasets[name].line ?? [])]);
+    return names.length > 0 && names.every((name) => isHidden(name, hidden));
+  };
+
+  // Shows what is chosen: panels, rows and sections of these models, and of each figure of many metrics the chosen one.
+  const applyChoice = async () => {
+    const data = await pack, hidden = hiddenModels(), wanted = metric().startsWith("=") ? metric().slice(1) : "";
+    const isWanted = (panel) => titleOf(data.panels[Number(panel.firstChild.dataset.chart)]) === wanted;
+    for (const panels of all(".panels")) {
+      const own = [...panels.children], hasIt = wanted && "choices" in panels.dataset && own.some(isWanted);
+      own.forEach((panel, i) => {
+        if (panel.id === "chosen") return;
+        const isOut = "choices" in panels.dataset && (hasIt ? !isWanted(panel) : metric() !== "*" && i > 5);
+        panel.hidden = isOut || isHiddenPanel(data, data.panels[Number(panel.firstChild.dataset.chart)], hidden);
+      });
+      if ("choices" in panels.dataset) panels.classList.toggle("one", Boolean(hasIt));
+    }
+    const found = wanted && all(".figure:not(#headline) [data-choices] .panel").find(isWanted), chosen = byId("chosen");
+    if (chosen) {
+      chosen.hidden = !found;
+      chosen.parentElement.children[1].hidden = Boolean(found);
+      if (found && chosen.firstChild.dataset.chart !== found.firstChild.dataset.chart) {
+        charts.delete(chosen.firstChild);
+        chosen.replaceChildren(Object.assign(document.createElement("div"), { className: "chart" }));
+        chosen.firstChild.dataset.chart = found.firstChild.dataset.chart;
+        watchPlace(chosen.firstChild);
+      }
+    }
+    for (const part of all("[data-model]")) part.hidden = isHidden(part.dataset.model, hidden);
+    for (const [, chart] of drawn()) {
+      chart.names.forEach((name, i) => chart.view.data(name, rowsOf(data, chart.sources[i], hidden)));
+      setSignals(chart);
+    }
+    window.dispatchEvent(new Event("resize"));
+  };
+
+  // Charts are drawn when they come into view, one after the other so that the page stays alive.
+  const charts = new Map();
+  const drawn = () => [...charts].filter(([place, chart]) => chart && place.isConnected);
+  const stepOf = (slider) => Number(slider.dataset.steps.split(" ")[Number(slider.value)]);
+  const setSignal = (view, name, value) => { try { view.signal(name, value); } catch { /* a chart that does not depend on it */ } };
+  const setSignals = ({ place, view }) => {
+    if (policy() !== undefined) setSignal(view, "policy", policy());
+    const slider = place.closest(".figure")?.querySelector("[data-steps]");
+    if (slider) setSignal(view, "step", stepOf(slider));
+    return view.runAsync();
   };
   const library = unpack("vega").then((text) => {
     const script = document.createElement("script");
     script.textContent = text;
     document.head.append(script);
   });
-  const charts = unpack("charts").then(JSON.parse);
+  // A model without a final norm leaves a layer of its charts empty, which is no mistake: level 1 is errors only.
+  const OPTIONS = { mode: "vega-lite", renderer: "svg", logLevel: 1, tooltip: { theme: "custom" }, actions: false };
   const draw = async (place) => {
-    if (views.has(place)) return;
-    views.set(place, null);
+    if (charts.has(place)) return;
+    charts.set(place, null);
     try {
       await library;
-      const { view } = await window.vegaEmbed(place, (await charts)[Number(place.dataset.chart)], options);
-      views.set(place, view);
-      settle(place, view);
+      const data = await pack, panel = data.panels[Number(place.dataset.chart)], hidden = hiddenModels();
+      const datasets = Object.fromEntries(panel.datasets.map((name) => [name, rowsOf(data, name, hidden)]));
+      const height = place.closest("#chosen") ? { height: 290 } : {};
+      const { view } = await window.vegaEmbed(place, { ...panel, ...height, datasets, config: data.config }, OPTIONS);
+      const chart = { place, view, names: panel.datasets, sources: panel.datasets, shape: shapeOf(panel) };
+      charts.set(place, chart);
+      const svg = place.querySelector("svg.marks");
+      const name = `${place.closest(".figure").querySelector("h3")?.textContent ?? "Summary"}: ${wordsOf(panel, 0)}`;
+      svg?.setAttribute("role", "img");
+      svg?.setAttribute("aria-label", `${name}. Its numbers: Export, CSV.`);
+      if (!place.nextElementSibling) {
+        place.after(byId("export").content.cloneNode(true));
+        place.nextElementSibling.firstChild.setAttribute("aria-label", `Export ${name}`);
+        place.nextElementSibling.querySelector("code").textContent = pythonOf(data, place, panel);
+      }
+      await setSignals(chart);
     } catch (error) {
       place.className = "failed";
       place.textContent = `This chart could not be drawn: ${error.message}`;
     }
   };
-  const drawAll = async () => {
-    for (const place of document.querySelectorAll(".panel:not([hidden]) [data-chart]")) await draw(place);
-    document.documentElement.dataset.drawn = "all";
+  const queue = [];
+  let working = false;
+  const drawQueue = async () => {
+    if (working) return;
+    working = true;
+    while (queue.length) await draw(queue.shift());
+    working = false;
+    html.dataset.drawn = all(".panel:not([hidden]) [data-chart]").every((place) => charts.get(place) !== undefined) ? "all" : "seen";
   };
-  const drawn = () => [...views].filter(([, view]) => view);
-  byId("policy")?.addEventListener("change", () => {
-    drawn().forEach(([, view]) => signal(view, "policy", policy()));
-    remember(here, "policy", policy());
-  });
-  for (const slider of document.querySelectorAll("[data-steps]")) {
-    slider.addEventListener("input", () => {
-      slider.parentElement.querySelector("output").textContent = stepOf(slider).toLocaleString("en");
-      const figure = slider.closest(".figure");
-      drawn().filter(([place]) => figure.contains(place)).forEach(([, view]) => signal(view, "step", stepOf(slider)));
-    });
-  }
-  for (const choice of document.querySelectorAll("[data-metric]")) {
-    choice.addEventListener("change", async () => {
-      const panels = choice.closest(".figure").querySelector(".panels");
-      const wanted = choice.value;
-      panels.classList.toggle("one", wanted !== "first" && wanted !== "all");
-      [...panels.children].forEach((panel, i) => {
-        panel.hidden = wanted === "first" ? i > 5 : wanted !== "all" && i !== Number(wanted);
-      });
-      for (const place of panels.querySelectorAll(".panel:not([hidden]) [data-chart]")) await draw(place);
-      window.dispatchEvent(new Event("resize"));
-    });
-  }
+  const enqueue = (places) => { queue.push(...places.filter((place) => !charts.has(place))); return drawQueue(); };
+  const inView = new IntersectionObserver((entries) => {
+    const near = entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target);
+    near.forEach((place) => inView.unobserve(place));
+    enqueue(near);
+  }, { rootMargin: "400px" });
+  const watchPlace = (place) => inView.observe(place);
+  const drawAll = () => enqueue(all(".panel:not([hidden]) [data-chart]"));
 
-  // Data: of a figure what its charts hold, of the run the tables as they are.
-  const save = (name, text) => {
+  // Files: of a chart a picture, its numbers and the line of Python that draws it; of the run the tables as they are.
+  const save = (name, content, type) => {
     const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
-    link.download = `isoscope-${name}.csv`;
+    link.href = typeof content === "string" && content.startsWith("data:") ? content : URL.createObjectURL(new Blob([content], { type }));
+    link.download = `isoscope-${name}`;
     link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+    if (link.href.startsWith("blob:")) setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   };
   const quoted = (value) => {
     const text = value === null || value === undefined ? "" : String(value);
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
-  const titled = (spec, i) => {
-    const title = spec.title?.text ?? spec.title;
-    return Array.isArray(title) ? title.join(", ") : typeof title === "string" ? title : `panel ${i + 1}`;
-  };
-  const csv = (specs) => {
-    const rows = specs.flatMap((spec, i) => Object.values(spec.datasets ?? {}).flat().map((row) => ({ panel: titled(spec, i), ...row })));
+  const csvOf = (lines) => lines.map((cells) => `${cells.map(quoted).join(",")}\n`).join("");
+  const csv = (data, panels) => {
+    const rows = panels.flatMap((panel, i) => panel.datasets.flatMap((name) => records(data.datasets[name]).map((row) => ({ panel: wordsOf(panel, i), ...row }))));
     const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))];
-    return [columns, ...rows.map((row) => columns.map((name) => row[name]))].map((cells) => `${cells.map(quoted).join(",")}\n`).join("");
+    return csvOf([columns, ...rows.map((row) => columns.map((name) => row[name]))]);
   };
-  for (const button of document.querySelectorAll("[data-rows]")) {
-    button.addEventListener("click", async () => {
-      const specs = await charts;
-      save(button.dataset.name, csv(button.dataset.rows.split(" ").map((number) => specs[Number(number)])));
-    });
-  }
-  for (const button of document.querySelectorAll("[data-save]")) {
-    button.addEventListener("click", async () => save(button.dataset.save, await unpack(button.dataset.save)));
-  }
-
-  // The full table, shown a page at a time.
-  const parse = (text) => {
-    const rows = [];
-    let row = [], cell = "", quoted = false;
-    for (let i = 0; i < text.length; i++) {
-      const c = text[i];
-      if (quoted) {
-        if (c !== '"') cell += c;
-        else if (text[i + 1] === '"') { cell += '"'; i++; }
-        else quoted = false;
-      } else if (c === '"') quoted = true;
-      else if (c === ",") { row.push(cell); cell = ""; }
-      else if (c === "\n") { row.push(cell); rows.push(row); row = []; cell = ""; }
-      else if (c !== "\r") cell += c;
-    }
-    return rows;
+  const pythonOf = (data, place, panel) => {
+    const { figure } = place.closest("[data-figure]").dataset, isLarge = place.closest("#headline") && !place.closest("#chosen");
+    const name = isLarge ? data.datasets[panel.datasets[0]].metric[0] : place.closest("[data-choices], #chosen") && titleOf(panel);
+    const words = ["RUN", figure].map((word) => JSON.stringify(word)).join(", ");
+    return `from isoscope.report import draw_figure; draw_figure(${words}${typeof name === "string" ? `, metric=${JSON.stringify(name)}` : ""})`;
+  };
+  const exportChart = async (kind, button) => {
+    const place = button.closest(".panel").querySelector("[data-chart]"), { view } = charts.get(place);
+    const data = await pack, panel = data.panels[Number(place.dataset.chart)];
+    const name = `${place.closest(".figure").id}-${place.dataset.chart}`;
+    if (kind === "csv") return save(`${name}.csv`, csv(data, [panel]), "text/csv");
+    if (kind === "python") return navigator.clipboard?.writeText(pythonOf(data, place, panel)).then(() => { button.textContent = "Copied"; }, () => {});
+    if (kind === "svg") return save(`${name}.svg`, (await view.toSVG()).replaceAll("currentColor", "black"), "image/svg+xml");
+    const picture = new Image(), canvas = document.createElement("canvas"), scale = 2;
+    picture.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent((await view.toSVG()).replaceAll("currentColor", "black"))}`;
+    await picture.decode();
+    [canvas.width, canvas.height] = [picture.width * scale, picture.height * scale];
+    const context = canvas.getContext("2d");
+    context.fillStyle = "white";
+    context.fillRect(0, 0, canvas.width, canvas.height);
+    context.drawImage(picture, 0, 0, canvas.width, canvas.height);
+    return save(`${name}.png`, canvas.toDataURL("image/png"));
   };
 
+  // The tables: by column; texts are numbers into a list of words.
+  const tableOf = async (name) => Object.fromEntries(Object.entries(JSON.parse(await unpack(name))).map(([column, data]) =>
+    [column, data.codes ? data.codes.map((code) => (code < 0 ? null : data.words[code])) : data]));
+  const tableCsv = (columns) => {
+    const names = Object.keys(columns);
+    return csvOf([names, ...columns[names[0]].map((_, i) => names.map((name) => columns[name][i]))]);
+  };
+
+  // The full table: filtered, sorted and shown a page at a time.
   const SHOWN = ["model", "kind", "metric", "policy", "stack", "layer", "value", "low", "high", "interval_about", "null", "n", "d", "revision", "step", "seed", "head"];
   const CHOICES = ["model", "step", "seed", "stack", "kind", "metric", "policy"];
-  const NUMBERS = new Set(["value", "low", "high", "null"]);
   const SIZE = 25;
-  const table = async () => {
-    const [names, ...rows] = parse(await unpack("table"));
-    const at = Object.fromEntries(names.map((name, i) => [name, i]));
-    const columns = SHOWN.filter((name) => rows.some((row) => row[at[name]] !== ""));
-    let kept = rows, first = 0;
-    const element = (tag, text) => Object.assign(document.createElement(tag), { textContent: text });
-    const head = byId("full").createTHead().insertRow();
-    for (const name of columns) head.append(element("th", name));
-    const body = byId("full").createTBody();
+  const element = (tag, text) => Object.assign(document.createElement(tag), { textContent: text });
+  const showTable = async () => {
+    const table = await tableOf("table"), rows = table.metric.map((_, i) => i);
+    const columns = SHOWN.filter((name) => table[name].some((value) => value !== null));
+    let kept = rows, first = 0, sorted = "", down = false;
     const show = () => {
       body.replaceChildren(...kept.slice(first, first + SIZE).map((row) => {
         const line = document.createElement("tr");
         for (const name of columns) {
-          const text = row[at[name]];
-          const cell = element("td", NUMBERS.has(name) && text !== "" ? String(Number(Number(text).toPrecision(6))) : text);
-          if (NUMBERS.has(name)) cell.title = text;
+          const value = table[name][row] ?? "", cell = element("td", typeof value === "number" ? String(Number(value.toPrecision(6))) : value);
+          if (typeof value === "number") cell.title = value;
           line.append(cell);
         }
         return line;
@@ -171,67 +223,168 @@
       byId("previous").disabled = first === 0;
       byId("next").disabled = first + SIZE >= kept.length;
     };
-    const inputs = {};
+    const inputs = {}, search = document.createElement("input");
+    const compare = (a, b) => {
+      const [x, y] = [table[sorted][a], table[sorted][b]];
+      if (x === null || y === null) return (x === null) - (y === null); // rows without a value come last in either direction
+      return (x < y ? -1 : Number(x > y)) * (down ? -1 : 1);
+    };
     const filter = () => {
-      kept = rows.filter((row) => Object.entries(inputs).every(([name, input]) => input.value === "" || row[at[name]] === input.value));
+      const wanted = search.value.toLowerCase(), texts = columns.filter((name) => typeof table[name].find((value) => value !== null) === "string");
+      kept = rows.filter((row) => Object.entries(inputs).every(([name, { value }]) => value === "" || String(table[name][row]) === value));
+      if (wanted) kept = kept.filter((row) => texts.some((name) => table[name][row]?.toLowerCase().includes(wanted)));
+      if (sorted) kept = [...kept].sort(compare);
       first = 0;
       show();
     };
+    const head = byId("full").createTHead().insertRow();
+    for (const name of columns) {
+      const cell = Object.assign(document.createElement("th"), { scope: "col" }), button = element("button", name);
+      button.type = "button";
+      button.addEventListener("click", () => {
+        down = sorted === name && !down;
+        sorted = name;
+        all("th", head).forEach((other) => other.removeAttribute("aria-sort"));
+        cell.setAttribute("aria-sort", down ? "descending" : "ascending");
+        filter();
+      });
+      cell.append(button);
+      head.append(cell);
+    }
+    const body = byId("full").createTBody();
     for (const name of CHOICES) {
-      const values = [...new Set(rows.map((row) => row[at[name]]))].filter((value) => value !== "");
+      const values = [...new Set(table[name])].filter((value) => value !== null);
       if (values.length < 2) continue;
       const label = element("label", name);
-      const input = document.createElement("select");
-      input.append(new Option("all of them", ""), ...values.map((value) => new Option(value, value)));
-      input.addEventListener("change", filter);
-      inputs[name] = input;
-      label.append(input);
+      inputs[name] = document.createElement("select");
+      inputs[name].append(new Option("all of them", ""), ...values.map((value) => new Option(value, value)));
+      inputs[name].addEventListener("change", filter);
+      label.append(inputs[name]);
       byId("filters").append(label);
     }
+    const label = element("label", "contains");
+    search.type = "search";
+    search.addEventListener("input", filter);
+    label.append(search);
+    byId("filters").append(label);
     byId("previous").addEventListener("click", () => { first = Math.max(0, first - SIZE); show(); });
     byId("next").addEventListener("click", () => { first += SIZE; show(); });
     show();
   };
 
-  const failed = (error) => { byId("where").textContent = `The table could not be unpacked: ${error.message}`; };
-  new IntersectionObserver((entries, observer) => {
-    if (!entries.some((entry) => entry.isIntersecting)) return;
-    observer.disconnect();
-    table().catch(failed);
-  }, { rootMargin: "600px" }).observe(byId("numbers"));
+  // A part of the page that has just been put there: its charts and table are made when they come into view.
+  const links = () => all("nav a").map((link) => [link, byId(decodeURIComponent(link.hash.slice(1)))]).filter(([, part]) => part);
+  const markSection = () => {
+    const [current] = links().findLast(([, part]) => !part.hidden && part.getBoundingClientRect().top < innerHeight / 3) ?? [];
+    for (const [link] of links()) link === current ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current");
+  };
+  const begin = () => {
+    for (const id of ["theme", "print"]) byId(id).hidden = false;
+    setTheme(THEMES.includes(recall(always, "theme")) ? recall(always, "theme") : "auto");
+    if (matchMedia("(max-width: 60rem)").matches) for (const fold of all(".side > .fold, nav > .fold")) fold.open = false;
+    all("[data-chart]").filter((place) => !charts.has(place)).forEach(watchPlace);
+    new IntersectionObserver((entries, observer) => {
+      if (!entries.some((entry) => entry.isIntersecting)) return;
+      observer.disconnect();
+      showTable().catch((error) => { byId("where").textContent = `The table could not be unpacked: ${error.message}`; });
+    }, { rootMargin: "600px" }).observe(byId("numbers"));
+    markSection();
+    return applyChoice();
+  };
 
-  // Menus stay inside the window, and close when something else is touched.
-  for (const menu of document.querySelectorAll("details.menu")) {
-    menu.addEventListener("toggle", () => {
-      const list = menu.querySelector("ul");
-      list.style.left = "";
-      const over = list.getBoundingClientRect().right + 8 - document.documentElement.clientWidth;
-      if (menu.open && over > 0) list.style.left = `${-over}px`;
-    });
-  }
-  document.addEventListener("click", (event) => {
-    for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target) || event.target.closest("a")) menu.open = false;
+  // Every control is heard here, so that a page that is exchanged needs no new listeners.
+  const saveChoice = () => remember(here, "choice", JSON.stringify([policy(), metric(), hiddenModels()]));
+  const setChoice = (text) => {
+    const [tokens, wanted, hidden] = JSON.parse(text ?? "[]");
+    for (const input of all("#policy input")) input.checked = input.value === tokens || (input.checked && !all("#policy input").some((other) => other.value === tokens));
+    if (byId("metric") && [...byId("metric").options].some((option) => option.value === wanted)) byId("metric").value = wanted;
+    for (const input of all("#models input")) input.checked = !(hidden ?? []).includes(input.value);
+  };
+  document.addEventListener("change", ({ target }) => {
+    if (!target.closest("#choose")) return;
+    saveChoice();
+    applyChoice();
   });
+  document.addEventListener("input", ({ target }) => {
+    if (!target.dataset.steps) return;
+    target.parentElement.querySelector("output").textContent = stepOf(target).toLocaleString("en");
+    for (const [place, chart] of drawn()) if (target.closest(".figure").contains(place)) setSignals(chart);
+  });
+  document.addEventListener("click", async ({ target }) => {
+    const button = target.closest("button");
+    if (!button) return;
+    if (button.id === "theme") nextTheme();
+    if (button.id === "print") drawAll().then(() => window.print());
+    if (button.dataset.export) await exportChart(button.dataset.export, button);
+    if (button.dataset.save) save(`${button.dataset.save}.csv`, tableCsv(await tableOf(button.dataset.save)), "text/csv");
+    if (button.dataset.rows) {
+      const data = await pack;
+      save(`${button.dataset.name}.csv`, csv(data, button.dataset.rows.split(" ").map((number) => data.panels[Number(number)])), "text/csv");
+    }
+  });
+  window.addEventListener("beforeprint", drawAll);
+  let marking = 0;
+  window.addEventListener("scroll", () => { marking ||= setTimeout(() => { marking = 0; markSection(); }, 100); }, { passive: true });
 
-  // Behind a server the page asks whether the run has grown, and comes back where the reader was.
-  const state = document.documentElement.dataset.state;
-  if (state) {
-    const before = recall(here, "policy");
-    const input = [...document.querySelectorAll("#policy input")].find((one) => one.value === before);
-    if (input) input.checked = true;
-    setInterval(async () => {
+  // Behind a server the page follows the run: parts are exchanged in place, and charts that did not change stay as they are.
+  const shapeOf = (panel) => panel.datasets.reduce((text, name, i) => text.replaceAll(JSON.stringify(name), `"#${i}"`), JSON.stringify(panel));
+  const keyOf = (place) => place.closest("#chosen") ? "chosen" : `${place.closest(".figure").id} ${all("[data-chart]", place.closest(".figure")).indexOf(place)}`;
+  const exchange = async (text) => {
+    const fresh = new DOMParser().parseFromString(text, "text/html");
+    if (!fresh.getElementById("packed-charts")) return window.location.reload(); // a page that waits or has failed
+    const choice = JSON.stringify([policy(), metric(), hiddenModels()]);
+    const open = Object.fromEntries(all("details[data-key]").map((part) => [part.dataset.key, part.open]));
+    const before = new Map(drawn().map(([place, chart]) => [keyOf(place), Object.assign(chart, { height: place.offsetHeight })]));
+    const focus = document.activeElement?.id, top = window.scrollY;
+    for (const name of ["charts", "table", "series"]) byId(`packed-${name}`).textContent = fresh.getElementById(`packed-${name}`).textContent;
+    pack = unpack("charts").then(JSON.parse);
+    const data = await pack;
+    for (const part of ["header", ".side", "main", "footer"]) document.querySelector(part).replaceWith(document.adoptNode(fresh.querySelector(part)));
+    for (const part of all("details[data-key]")) if (part.dataset.key in open) part.open = open[part.dataset.key];
+    setChoice(choice);
+    const again = [];
+    for (const place of all("[data-chart]")) {
+      const chart = before.get(keyOf(place)), panel = data.panels[Number(place.dataset.chart)];
+      if (!chart) continue;
+      if (chart.shape === shapeOf(panel)) { // the same chart of newer numbers: its drawing moves
+        const tools = chart.place.nextElementSibling;
+        chart.place.dataset.chart = place.dataset.chart;
+        place.replaceWith(chart.place);
+        if (tools) chart.place.after(tools);
+        chart.sources = panel.datasets;
+      } else {
+        place.style.minHeight = `${chart.height}px`;
+        again.push(place);
+      }
+    }
+    for (const [place, chart] of charts) {
+      if (place.isConnected) continue;
+      chart?.view.finalize();
+      charts.delete(place);
+    }
+    window.scrollTo(0, top);
+    html.dataset.state = fresh.documentElement.dataset.state;
+    byId("news").textContent = `Updated ${new Date().toLocaleTimeString()}.`;
+    if (focus) byId(focus)?.focus({ preventScroll: true });
+    await begin();
+    await enqueue(again);
+  };
+  if (html.dataset.state) {
+    setChoice(recall(here, "choice"));
+    const newer = async () => {
       try {
-        const answer = await fetch("state" + location.search);
-        if (!answer.ok || (await answer.text()) === state) return; // a server that was started anew has another token
-        remember(here, "scroll", String(window.scrollY));
-        window.location.reload();
-      } catch { /* the server is gone; the page stays as it is */ }
-    }, 3000);
+        const answer = await fetch(`state${location.search}`);
+        if (!answer.ok || (await answer.text()) === html.dataset.state) return "";
+        const page = await fetch(location.href);
+        return page.ok ? await page.text() : "";
+      } catch { return ""; } // the server is gone; the page stays as it is
+    };
+    const look = async () => {
+      const page = await newer();
+      if (page) await exchange(page);
+      setTimeout(look, 2000);
+    };
+    setTimeout(look, 2000);
   }
-  drawAll().then(() => {
-    const scroll = state && recall(here, "scroll");
-    if (!scroll) return;
-    window.scrollTo(0, Number(scroll));
-    remember(here, "scroll", "");
-  });
+  begin();
 })();

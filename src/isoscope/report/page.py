@@ -17,25 +17,21 @@ from isoscope.core.errors import Failures
 from isoscope.core.model_groups import list_checkpoints, list_suites, select_one_checkpoint
 from isoscope.core.study import Section, Tables, studies
 from isoscope.core.wording import format_count, format_list
-from isoscope.report.bundle import pack, read_asset, render_template, vega_script
-from isoscope.report.charts import Drawing, draw_all, group_by_topic, place_on_page
-from isoscope.report.diagnosis import DIAGNOSIS, diagnosis
+from isoscope.report.bundle import pack_json, read_asset, render_template, vega_script
+from isoscope.report.charts import Drawing, draw_all, group_by_topic, pack_panels, place_on_page
+from isoscope.report.columns import pack_series, pack_table
+from isoscope.report.diagnosis import DIAGNOSIS, Sign, diagnosis
+from isoscope.report.headline import headline
 from isoscope.report.line import Line, all_lines
 from isoscope.report.methods import meanings, specification
+from isoscope.report.model_verdicts import ModelVerdict, model_verdict
 from isoscope.report.overview import HEIGHT, WIDTH, overview
-from isoscope.report.paper_verdicts import explain_undecided, figure_citations, paper_sections, tally_model, verdict_rows
+from isoscope.report.paper_verdicts import explain_undecided, figure_citations, paper_sections, verdict_rows
 from isoscope.report.summary import summarise
-from isoscope.trust.safe_io import to_strict_json
 
 Manifests = list[dict[str, Any]]
-TRAININGS, OVERVIEW = "the sections on trainings", "the table of models"
+TRAININGS, OVERVIEW, HEADLINE = "the sections on trainings", "the table of models", "the charts of the first screen"
 """The names under which failures of these parts are noted."""
-
-POINT = "%.9g"
-"""The format of a point of a curve: nine digits give back every float32, and all seventeen would be a quarter of the page.
-
-The table keeps all digits.
-"""
 
 
 def write_report(
@@ -45,16 +41,17 @@ def write_report(
     out: Path,
     *,
     title: str | None = None,
+    paper: str = "",
     failures: Failures | None = None,
 ) -> Path:
     """Write the page of these tables to `out` and return its path.
 
-    A figure, claim or section that raises leaves a box on the page. Its exception goes into `failures`; without `failures` it is raised
+    `paper` is the name of a paper that the run reproduces; the claims of papers are folded on other pages. A figure, claim or section that raises leaves a box on the page. Its exception goes into `failures`; without `failures` it is raised
     after the page is written.
     """
     noted = Failures() if failures is None else failures
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(render_page(table, series, manifests, title=title, failures=noted), encoding="utf-8")
+    out.write_text(render_page(table, series, manifests, title=title, paper=paper, failures=noted), encoding="utf-8")
     if failures is None:
         noted.raise_all(f"the page {out}")
     return out
@@ -66,16 +63,17 @@ def render_page(
     manifests: Manifests,
     *,
     title: str | None = None,
+    paper: str = "",
     state: str = "",
     failures: Failures | None = None,
 ) -> str:
     """The page as text. Text from models and files passes through autoescape or `pack`.
 
-    `state` is the server's name for the state of the run; a page with a state polls for a newer one. `failures` collects the exceptions of
+    `paper` as in `write_report`. `state` is the server's name for the state of the run; a page with a state polls for a newer one. `failures` collects the exceptions of
     parts that raise; without it, one failed part means that there is no page.
     """
     if failures is None:
-        text = render_page(table, series, manifests, title=title, state=state, failures=(noted := Failures()))
+        text = render_page(table, series, manifests, title=title, paper=paper, state=state, failures=(noted := Failures()))
         noted.raise_all("the page")
         return text
     from markupsafe import Markup
@@ -83,18 +81,18 @@ def render_page(
     # One checkpoint of each training stands for it on the page; only the sections on trainings show all of them.
     shown_table, shown_series = select_one_checkpoint(table, series)
     lines = all_lines(shown_table, shown_series)
-    charts = place_on_page(draw_all(shown_table, shown_series, failures))
+    first = failures.attempt(HEADLINE, lambda: headline(lines))
+    large = place_on_page([first] if first else [])
+    charts = place_on_page(draw_all(shown_table, shown_series, failures), count_panels(large))
     sections = number_on(
-        failures.attempt(TRAININGS, lambda: study_sections(table, series, failures)) or [], sum(len(chart.numbers) for chart in charts)
+        failures.attempt(TRAININGS, lambda: study_sections(table, series, failures)) or [], count_panels([*large, *charts])
     )
-    every_chart = [*charts, *(chart for _, own in sections for chart in own)]
+    every_chart = [*large, *charts, *(chart for _, own in sections for chart in own)]
 
     columns, rows = failures.attempt(OVERVIEW, lambda: overview(lines)) or ([], [])
     verdicts = verdict_rows(table, series, failures=failures)
     signs = diagnosis(table, failures)
     summaries = [(line.name, line.policy, *try_to_summarise(line, lines, failures)) for line in lines]
-    # Findings name models, and lines may be stacks of one model: both stacks show the findings of their model.
-    tallies = {line.name: tally for line in lines if (tally := tally_model(str(line.table["model"].iloc[0]), verdicts))}
     embedded_table, embedded_series = rows_on_page(table, series)
     return render_template(
         "page.html.jinja",
@@ -107,19 +105,23 @@ def render_page(
         columns=columns,
         rows=rows,
         spark=(WIDTH, HEIGHT),
+        answers=failures.attempt(OVERVIEW, lambda: model_verdicts(lines, signs)) or [],
+        headline=large[0] if large else None,
         summaries=summaries,
         failed={
             "trainings": failures.describe(TRAININGS),
             "overview": failures.describe(OVERVIEW),
+            "headline": failures.describe(HEADLINE),
             "diagnosis": failures.describe(DIAGNOSIS),
         },
-        legend=[(line.name, PALETTE[i % len(PALETTE)]) for i, line in enumerate(lines) if not all(chart.legend for chart in charts)],
+        legend=[(line.name, PALETTE[i % len(PALETTE)]) for i, line in enumerate(lines)],
+        metrics=list(dict.fromkeys(name for chart in every_chart for name in chart.choices)),
         topics=group_by_topic(charts),
         trainings=sections,
         citations=figure_citations(),
         papers=paper_sections(every_chart, verdicts),
-        tallies=tallies,
-        undecided=explain_undecided(verdicts, tallies),
+        reproduced=paper,
+        undecided=explain_undecided(verdicts, shown_table["model"].nunique()),
         signs=signs,
         specifications=[(line.name, specification(line)) for line in lines],
         meanings=meanings(table, series),
@@ -129,10 +131,9 @@ def render_page(
         css=Markup(read_asset("page.css")),
         script=Markup(read_asset("page.js")),
         payload={
-            "charts": pack(to_strict_json([panel for chart in every_chart for panel in chart.panels], separators=(",", ":"))),
-            # Sorted, rows that resemble each other lie side by side, which packs them to three quarters of the size.
-            "table": pack(embedded_table.sort_values(["model", "metric"], kind="stable").to_csv(index=False)),
-            "series": pack(embedded_series.to_csv(index=False, float_format=POINT)),
+            "charts": pack_json(pack_panels([panel for chart in every_chart for panel in chart.panels])),
+            "table": pack_json(pack_table(embedded_table)),
+            "series": pack_json(pack_series(embedded_series)),
             "vega": vega_script(),
         },
     )
@@ -144,13 +145,23 @@ def try_to_summarise(line: Line, lines: list[Line], failures: Failures) -> tuple
     return failures.attempt(part, partial(summarise, line, lines)) or {}, failures.describe(part)
 
 
+def model_verdicts(lines: list[Line], signs: list[Sign]) -> list[ModelVerdict]:
+    """The verdict on every line that has one."""
+    return [verdict for line in lines if (verdict := model_verdict(line, signs))]
+
+
+def count_panels(charts: list[Drawing]) -> int:
+    """The number of panels of these figures."""
+    return sum(len(chart.panels) for chart in charts)
+
+
 def number_on(sections: list[Section], start: int) -> list[tuple[Section, list[Drawing]]]:
     """Each suite with its figures, whose panels are numbered from `start` on."""
     numbered = []
     for i, section in enumerate(sections, 1):
         charts = place_on_page(section.charts, start, prefix=f"training-{i}-")
         numbered.append((section, charts))
-        start += sum(len(chart.numbers) for chart in charts)
+        start += count_panels(charts)
     return numbered
 
 

@@ -12,7 +12,7 @@ from isoscope.claims.claim import Claim, Finding, Verdict
 from isoscope.claims.deciding import FEWEST_MODELS
 from isoscope.claims.paper import Paper
 from isoscope.core.errors import Failures
-from isoscope.core.wording import format_estimate, format_list, format_number
+from isoscope.core.wording import format_count, format_estimate, format_list, format_number
 from isoscope.report.charts import Drawing
 
 OUTCOMES = {
@@ -80,7 +80,6 @@ class PaperSection:
     title: str
     authors: str
     counts: str
-    tally: list[tuple[str, str]]
     tested: list[VerdictRow]
     untested: list[VerdictRow]
     figures: list[tuple[str, str, str]]
@@ -125,7 +124,6 @@ def paper_sections(charts: Iterable[Drawing], verdicts: list[VerdictRow]) -> lis
                     paper.title,
                     paper.authors,
                     describe_outcomes(tested),
-                    tally(row.outcome for row in tested),
                     sort_by_outcome(tested),
                     untested,
                     figures,
@@ -140,31 +138,13 @@ def sort_by_outcome(rows: list[VerdictRow]) -> list[VerdictRow]:
     return sorted(rows, key=lambda row: order.index(row.outcome))
 
 
-def tally(outcomes: Iterable[str]) -> list[tuple[str, str]]:
-    """How often each outcome occurs, in a few words; outcomes that do not occur are left out.
-
-    >>> tally(["fails", "holds", "undecided", "holds"])
-    [('holds', '2 hold'), ('fails', '1 fails'), ('undecided', '1 undecided')]
-    """
-    known = list(outcomes)
-    short = {outcome: [words.split()[-1] for words in both] for outcome, both in OUTCOMES.items()}
-    numbers = {outcome: known.count(outcome) for outcome in OUTCOMES}
-    return [(outcome, f"{number} {short[outcome][number != 1]}") for outcome, number in numbers.items() if number]
-
-
-def explain_undecided(rows: list[VerdictRow], tallies: dict[str, list[tuple[str, str]]]) -> str:
-    """A sentence if nothing could be decided because there are too few models, else nothing."""
-    if len(tallies) >= FEWEST_MODELS or not tallies or any(row.outcome != "undecided" for row in rows):
+def explain_undecided(rows: list[VerdictRow], models: int) -> str:
+    """A sentence if tested claims are undecided because the run has too few models, else nothing."""
+    undecided = sum(row.outcome == "undecided" for row in rows if row.findings)
+    if models >= FEWEST_MODELS or not undecided:
         return ""
-    return (
-        f"The papers make claims about kinds of models, so each takes at least {FEWEST_MODELS}. The last column has the verdicts per model."
-    )
-
-
-def tally_model(model: str, verdicts: list[VerdictRow]) -> list[tuple[str, str]]:
-    """The outcomes of all claims for one model and its stacks."""
-    findings = (finding for row in verdicts for finding in row.findings)
-    return tally(finding.outcome for finding in findings if finding.on == model or finding.on.startswith(f"{model} ("))
+    needs = f"{format_count(undecided, 'claim')} about kinds of models {'needs' if undecided == 1 else 'need'} at least {FEWEST_MODELS} models"
+    return f"{needs}; this run has {models}."
 
 
 def describe_outcomes(rows: list[VerdictRow]) -> str:

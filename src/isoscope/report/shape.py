@@ -44,10 +44,8 @@ def share_profile(line: Line) -> str | None:
         note = str(parse_object(rows.iloc[0]["spec"]).get("note", "")) or "it is not defined"
         return f"The shape of the top share is not judged: {note}."
     parts = [part for form in FORMS if (part := _describe_form(line, form))]
-    meaning = (
-        "B is the top share in the middle third of the blocks minus that in the first or the last sixth, whichever of the two is higher."
-    )
-    return " ".join([*parts, meaning]) + bell_without_sinks(line)
+    meaning = "B is the top share in the middle third of the blocks minus that in the first or the last sixth, whichever of the two is higher"
+    return f"{'; '.join([*parts, meaning])}."
 
 
 def _describe_form(line: Line, form: str) -> str:
@@ -59,7 +57,7 @@ def _describe_form(line: Line, form: str) -> str:
         if row is not None:
             together.setdefault(_describe_bell(row, profile_row(line, spread, policy)), []).append(policy)
     parts = [f"{words} (tokens: {', '.join(names)})" for words, names in together.items()]
-    return f"Top share, {form}: {'; '.join(parts)}." if parts else ""
+    return f"Top share, {form}: {'; '.join(parts)}" if parts else ""
 
 
 def _describe_bell(row: pd.Series, spread: pd.Series | None) -> str:
@@ -70,20 +68,20 @@ def _describe_bell(row: pd.Series, spread: pd.Series | None) -> str:
     return words if spread is None else f"{words}, range over the blocks {format_number(float(spread['value']))}{interval_of(spread)}"
 
 
-def bell_without_sinks(line: Line) -> str:
-    """Whether a bell of body tokens is still one without sinks, which are recognised by their norm."""
+def bell_without_sinks(line: Line) -> str | None:
+    """Whether a bell of body tokens is still one without sinks, which are recognised by their norm; None if there is no bell."""
     with_sinks, without = profile_row(line, "bell", "body"), profile_row(line, "bell", "body-no-sink")
     if with_sinks is None or without is None:
-        return ""
-    every, question = profile_row(line, "bell", "all"), " Does the bell survive without sinks?"
+        return None
+    every = profile_row(line, "bell", "all")
     heights = f"B = {format_number(float(with_sinks['value']))} for body tokens, "
     heights += f"{format_number(float(without['value']))}{interval_of(without)} without sinks"
     if bell_verdict(with_sinks) == "holds":
-        answer = {"holds": "Yes", "fails": "No", "undecided": "Undecided"}[bell_verdict(without)]
-        return f"{question} {answer}: {heights}."
+        answer = {"holds": "survives", "fails": "does not survive", "undecided": "may or may not survive"}[bell_verdict(without)]
+        return f"The bell {answer} without sinks: {heights}."
     if every is not None and bell_verdict(every) == "holds":
-        return f"{question} It is already lost, or uncertain, without special and first tokens: {heights}."
-    return ""
+        return f"The bell is lost, or uncertain, already without special and first tokens: {heights}."
+    return None
 
 
 def intrinsic_dimension(line: Line) -> str | None:

@@ -11,9 +11,9 @@ from isoscope.core.model_groups import UNTRAINED
 from isoscope.core.study import studies
 from isoscope.core.wording import format_list, format_number, format_share, format_sites, short_site_name
 from isoscope.estimation.isotropic_quantiles import one_pair
-from isoscope.report.head_sentences import alignment, sharpness, sinks
+from isoscope.report.head_sentences import alignment, first_token_effect, sharpness, sinks
 from isoscope.report.line import Line, greatest, interval_of, least, site_of
-from isoscope.report.shape import encoders_and_decoders, intrinsic_dimension, share_profile
+from isoscope.report.shape import bell_without_sinks, encoders_and_decoders, intrinsic_dimension, share_profile
 
 COSINE = {"between_cosine": "mean cosine of pairs from different items", "mean_cosine": "mean cosine over all pairs"}
 FIXED = (0.1, 0.2)
@@ -21,7 +21,7 @@ FIXED = (0.1, 0.2)
 
 
 def summarise(line: Line, others: list[Line]) -> dict[str, str]:
-    """Every sentence that the table supports, by topic, in the order in which a reader asks."""
+    """One sentence per question that the table can answer, by topic, in the order in which a reader asks."""
     answers = {
         "Anisotropy": anisotropic_layers(line),
         "Chance": peak_above_chance(line),
@@ -30,11 +30,13 @@ def summarise(line: Line, others: list[Line]) -> dict[str, str]:
         "Dimensions in use": dimensions_in_use(line),
         "Dominant direction": dominant_direction(line),
         "Shape over the blocks": share_profile(line),
+        "Shape without sinks": bell_without_sinks(line),
         "Encoders and decoders": encoders_and_decoders(line, others),
         "Intrinsic dimension": intrinsic_dimension(line),
         "Special and first tokens": token_effect(line),
         "Attention": sharpness(line),
         "Sinks": sinks(line),
+        "First token": first_token_effect(line),
         "Queries and keys": alignment(line),
         "Embedding tables": embedding_tables(line),
         "Training": against_untrained(line, others),
@@ -100,12 +102,12 @@ def peak_above_chance(line: Line) -> str | None:
     average = (
         ""
         if pd.isna(peak["null"])
-        else f"By chance such an average would be {format_number(float(peak['null']))}{spread} (the null of the average). "
+        else f"by chance such an average would be {format_number(float(peak['null']))}{spread} (the null of the average), and "
     )
     times = f"; the peak is {format_number(value / pair)} times as high" if value > pair else "; the peak is not higher"
     return (
-        f"The {COSINE[line.cosine]} peaks at {format_number(value)}{interval_of(peak)} in {site_of(peak)}. {average}"
-        f"One pair of isotropic vectors in {d} dimensions stays below {format_number(pair)} in 95 % of cases "
+        f"The {COSINE[line.cosine]} peaks at {format_number(value)}{interval_of(peak)} in {site_of(peak)}; {average}"
+        f"one pair of isotropic vectors in {d} dimensions stays below {format_number(pair)} in 95 % of cases "
         f"(the null of one pair, far more lenient){times}."
     )
 
@@ -175,7 +177,7 @@ def dimensions_in_use(line: Line) -> str | None:
         parts.append(text + ("" if pd.isna(low["null"]) else f"; an isotropic sample of this size would give {format_number(low['null'])}"))
     if not parts:
         return None
-    return f"Of d = {int(line.table['d'].max())} dimensions, {'. '.join([parts[0], *[part[0].upper() + part[1:] for part in parts[1:]]])}."
+    return f"Of d = {int(line.table['d'].max())} dimensions, {'; '.join(parts)}."
 
 
 def dominant_direction(line: Line) -> str | None:
@@ -249,6 +251,6 @@ def against_untrained(line: Line, others: list[Line]) -> str | None:
     trained, untrained = (format_number(float(row[name])) for name in ("value", "value_twin"))
     return (
         f"Compared with its untrained twin{seeds} the {COSINE[line.cosine]} differs most in {site_of(row)}: {trained} trained, {untrained} "
-        f"untrained. The trained model lies clearly above it in {int(sites['above'].sum())} and clearly below it in "
+        f"untrained; the trained model lies clearly above it in {int(sites['above'].sum())} and clearly below it in "
         f"{int(sites['below'].sum())} of {len(sites)} sites."
     )
