@@ -253,4 +253,4 @@ def _holds_all(cloud: Cloud) -> bool:
 
 def _raw_coordinates(cloud: Cloud, vectors: Floats) -> Floats:
     mean = cloud.documents.points.mean(0)
-    return cloud.documents.along(vectors, mean) + mean @ vectors
+    return np.asarray(cloud.documents.along(vectors, mean) + mean @ vectors)
