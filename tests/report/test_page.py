@@ -64,7 +64,9 @@ def unpacked(reader: Reader, name: str) -> str:
 def charts_of(reader: Reader) -> list[dict]:
     """The panels of a page with their data as rows, as its script puts them together."""
     packed = json.loads(unpacked(reader, "charts"))
-    rows = {name: [dict(zip(data, row, strict=True)) for row in zip(*data.values(), strict=True)] for name, data in packed["datasets"].items()}
+    rows = {
+        name: [dict(zip(data, row, strict=True)) for row in zip(*data.values(), strict=True)] for name, data in packed["datasets"].items()
+    }
     return [panel | {"datasets": {name: rows[name] for name in panel["datasets"]}} for panel in packed["panels"]]
 
 

@@ -52,6 +52,7 @@ def test_what_measurements_write(changed):
         ({"n": -2}, "a row has the n -2"),
         ({"layer": None}, "a row of mean_cosine has the layer None"),
         ({"d": 0}, "a row of mean_cosine has the d 0"),
+        ({"d": (1 << 31) - 1}, "a row has the d 2147483647"),
         ({"spec": "[1]"}, "the settings of a row are no object"),
         ({"spec": "{"}, "the settings of a row are no JSON: "),
         ({"spec": '{"verdict": 3}'}, "the verdict of a row is 3"),

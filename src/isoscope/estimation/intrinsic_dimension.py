@@ -13,6 +13,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.core.numerics import Floats, margin
 from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.isotropic_dimensions import tabulated_level
 from isoscope.estimation.neighbours import Neighbours
 from isoscope.estimation.resampled_neighbours import Among, isotropic_clouds, jackknife_error, mean_length, round_sample_size
 
@@ -145,6 +146,7 @@ def levina_bickel(distances: Floats) -> Fit:
 class Estimator:
     """A function from the distances (n, k) to a dimension; `repeats` says that exact duplicates stay among the points."""
 
+    name: str
     fit: Callable[[Floats], Fit]
     k: int
     repeats: bool = False
@@ -154,10 +156,11 @@ class Estimator:
         return self.fit(part.distances).value
 
 
-FACCO, MLE = Estimator(facco, 2), Estimator(mle, 2)
-RAZZHIGAEV = Estimator(razzhigaev, 2, repeats=True)
-GRIDE = Estimator(partial(gride, inner=SCALE), 2 * SCALE)
-LEVINA_BICKEL = Estimator(levina_bickel, 20)
+FACCO, MLE = Estimator("facco", facco, 2), Estimator("mle", mle, 2)
+RAZZHIGAEV = Estimator("razzhigaev", razzhigaev, 2, repeats=True)
+GRIDE = Estimator("gride", partial(gride, inner=SCALE), 2 * SCALE)
+LEVINA_BICKEL = Estimator("levina_bickel", levina_bickel, 20)
+ESTIMATORS = {estimator.name: estimator for estimator in (FACCO, MLE, RAZZHIGAEV, GRIDE, LEVINA_BICKEL)}
 
 
 @dataclass(frozen=True)
@@ -214,7 +217,7 @@ def interval(value: float, error: float, freedom: float) -> tuple[float, float]:
 
 
 @lru_cache(maxsize=256)
-def _null(estimator: Estimator, n: int, d: int) -> tuple[float, float]:
+def _draw_level(estimator: Estimator, n: int, d: int) -> tuple[float, float]:
     values, errors = [], []
     for cloud in isotropic_clouds(n, d):
         seen = rows(cloud.found, estimator, np.arange(n), cloud.length)
@@ -227,11 +230,12 @@ def _null(estimator: Estimator, n: int, d: int) -> tuple[float, float]:
 
 
 def isotropic_level(estimator: Estimator, n: int, d: int) -> tuple[float, float]:
-    """Return an estimator's mean over a few draws of n isotropic Gaussian points in d dimensions, and the sd of one draw.
+    """Return an estimator's mean over draws of n isotropic Gaussian points in d dimensions, and the sd of one draw.
 
-    The sd is that over the draws or, if that is larger, the standard error of a draw.
+    From 256 to 4,096 points it is a fit to simulations, within 1 to 1.5 % of the mean over many draws. Otherwise a few clouds are drawn;
+    the sd is then that over the draws or, if that is larger, the standard error of a draw.
     """
-    return _null(estimator, round_sample_size(n), d)
+    return tabulated_level(estimator.name, n, d) or _draw_level(estimator, round_sample_size(n), d)
 
 
 def dimension(cloud: Cloud, estimator: Estimator) -> Number:

@@ -16,6 +16,8 @@ from isoscope.core.figure import figure
 
 RANKS = 32
 """About this many ranks of a spectrum are drawn."""
+MOST_RANKS = 1 << 22
+"""A curve that claims more ranks, which only a damaged table does, counts up to here."""
 LEAST_SHARE = 1e-10
 """Smaller shares are rounding errors of directions that carry nothing; they would flatten all other curves."""
 SITE = ["line", "kind", "layer", "policy"]
@@ -54,7 +56,7 @@ def add_shares(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
             total = eigenvalue[0] / top_share
         else:
             # The series holds some of the ranks. Without top_share, the sum is that of the spectrum interpolated on logarithmic axes.
-            ranks = np.arange(1, rank[-1] + 1)
+            ranks = np.arange(1, min(rank[-1], MOST_RANKS) + 1)
             total = np.exp(np.interp(np.log(ranks), np.log(rank), np.log(eigenvalue))).sum()
         parts.append(points.assign(share=round_digits(points["y"] / total)).iloc[pick_ranks(len(points))])
     return pd.concat(parts)

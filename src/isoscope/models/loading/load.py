@@ -14,7 +14,7 @@ from torch import Tensor
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning, import_optional, nearest
 from isoscope.core.model_groups import UNTRAINED
 from isoscope.core.user_input import check_word
-from isoscope.models.loading.architectures import register_architectures
+from isoscope.models.loading.architectures import ARCHITECTURES, register_architectures
 from isoscope.models.loading.family import Family, LoadedModel, family_of
 from isoscope.models.loading.file_limits import (
     build_model,
@@ -162,8 +162,7 @@ def _needs_own_code(reference: ModelReference) -> bool:
     if reference.gguf or reference.whisper:
         return False
     config = read_config(reference.folder)
-    built_in = {model_class.config_class.model_type for model_class in register_architectures().values()}
-    return ("auto_map" in config and config.get("model_type") not in built_in) or _names_a_kernel(config)
+    return ("auto_map" in config and config.get("model_type") not in list(ARCHITECTURES)) or _names_a_kernel(config)
 
 
 def _names_a_kernel(config: Any) -> bool:
@@ -179,14 +178,15 @@ def _names_a_kernel(config: Any) -> bool:
 def _load_config(reference: ModelReference, source: dict[str, Any]) -> Any:
     from transformers import AutoConfig
 
-    register_architectures()
     if reference.whisper:
         config: Any = read_whisper(reference.folder / reference.whisper)[0]
     else:
         if reference.gguf:
             check_gguf(reference.folder / reference.gguf)
         else:
-            check_config_numbers(read_config(reference.folder), reference)
+            stored = read_config(reference.folder)
+            check_config_numbers(stored, reference)
+            register_architectures(str(stored.get("model_type")))
         with model_errors_as_user_errors(reference):
             config = AutoConfig.from_pretrained(reference.folder, **source)
     with model_errors_as_user_errors(reference):
@@ -199,7 +199,7 @@ def _model_class(config: Any, reference: ModelReference) -> Any:
     """The class the weights were saved from, so that the output embedding is present and no weight is missing by design."""
     import transformers
 
-    names, built_in = getattr(config, "architectures", None), register_architectures()
+    names, built_in = getattr(config, "architectures", None), register_architectures(config.model_type)
     name = names[0] if isinstance(names, list) and names and isinstance(names[0], str) else None
     model_class = None
     if name is not None:
