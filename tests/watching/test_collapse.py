@@ -79,6 +79,7 @@ def test_attention_that_comes_to_rest_on_one_position_is_reported(tmp_path):
                 weight.mul_(60)
         with pytest.warns(IsoscopeWarning, match=r"^Step 2: the entropy of attention in layer 2, over its heads, is 0\.0\d+ of that"):
             w.step()
+            w.results()  # waits for the numbers
     rows = w.results().table()
     rows = rows[rows["metric"].eq("attention_entropy_normalised") & rows["policy"].eq("all") & rows["layer"].eq(2)]
     means = rows.groupby("step")["value"].mean()
