@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from isoscope.core.errors import IsoscopeError, import_optional, nearest
 

@@ -39,7 +39,8 @@ class Ranks:
 
     def __init__(self) -> None:
         together = dist.is_available() and dist.is_initialized()
-        self.rank, self.size = (dist.get_rank(), dist.get_world_size()) if together else (0, 1)
+        self.rank: int = dist.get_rank() if together else 0
+        self.size: int = dist.get_world_size() if together else 1
         self._group: Any = None
         self.share = Share(True, [])
 
@@ -59,8 +60,8 @@ class Ranks:
         absent = [rank for rank, key in enumerate(keys) if not _comes(store, key)]
         if absent:
             raise IsoscopeError(
-                f"isoscope.watch was not called in all {self.size} processes of this training: rank {', '.join(map(str, absent))} did not come "
-                f"within {PATIENCE.seconds // 60} minutes; call it in every process, with the same arguments, or in none."
+                f"isoscope.watch was not called in all {self.size} processes of this training: rank {', '.join(map(str, absent))} did not "
+                f"come within {PATIENCE.seconds // 60} minutes; call it in every process, with the same arguments, or in none."
             )
         told = [json.loads(store.get(key)) for key in keys]
         for name, first in told[0][0].items():
@@ -91,7 +92,9 @@ class Ranks:
             result = act()
         except Exception as own:  # raised below, when the others know
             error = own
-        failures = self.gather(None if error is None else (isinstance(error, IsoscopeError), f"{type(error).__name__}: {error}", str(error)))
+        failures = self.gather(
+            None if error is None else (isinstance(error, IsoscopeError), f"{type(error).__name__}: {error}", str(error))
+        )
         if error is not None:
             raise error
         for rank, failure in enumerate(failures):

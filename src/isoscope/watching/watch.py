@@ -262,7 +262,11 @@ class Watch:
         self._problems.clear()
 
     def _take_outcomes(self, *, wait: bool = False) -> list[Problem]:
-        """Take in outcomes, of all entries with `wait`, and give loggers their numbers in the order in which they arose; return problems."""
+        """Take in outcomes, of all entries with `wait`, and give loggers their numbers in the order in which they arose.
+
+        Returns:
+            What went wrong in the process.
+        """
         outcomes = [] if self._process is None else self._process.take_outcomes(wait=wait)
         problems = [problem for outcome in outcomes for problem in outcome.problems]
         for outcome in outcomes:
