@@ -5,12 +5,10 @@ import pytest
 import torch
 
 import isoscope
-from isoscope.core.errors import IsoscopeError
 from isoscope.core.table import TABLE_COLUMNS, make_table
 from isoscope.runs.results import Results
 from isoscope.runs.run import Run
 from isoscope.watching.diary import MAX_FAILURES, Diary, name_values
-from isoscope.watching.loggers import open_loggers
 from isoscope.watching.look import TrainingNumber
 from isoscope.watching.probe import Probe
 from tests.runs.interruptions import interrupted
@@ -129,13 +127,3 @@ def test_names_of_values_average_heads_and_leave_out_other_policies():
         {"metric": "loss", "kind": "hidden", "layer": None, "head": None, "policy": "all", "value": 4.0},
     ]
     assert name_values(make_table(rows, TABLE_COLUMNS)) == {"entropy/attention_03": 1.5, "training/loss": 4.0}
-
-
-def test_loggers_are_opened_by_name_or_taken_as_they_are(tmp_path):
-    kept, other = Kept(), Kept()
-    assert open_loggers(None, tmp_path) == []
-    assert open_loggers([kept, [other]], tmp_path) == [kept, other]
-    with pytest.raises(IsoscopeError, match="got 'tensorbord', did you mean tensorboard"):
-        open_loggers("tensorbord", tmp_path)
-    with pytest.raises(IsoscopeError, match="got int"):
-        open_loggers(3, tmp_path)
