@@ -4,7 +4,8 @@ Usage: python benchmarks/watch.py [--repeats 7] [--threads 1] [--looks 2000]
 
 Each repeat takes training steps without a watch and the same number with one, in turn, so that a busy machine disturbs both alike. Three
 times are compared: the wall, the processor time of the training's own process, and that of the process which computes the numbers as well.
-Medians and ranges are shown. `busy` is how much of the wall time between looks that process was busy: below 100 % the training never waits for it. The first look, which finds the sites and compiles kernels, is shown apart: it happens once.
+Medians and ranges are shown. `busy` is how much of the wall time between looks that process was busy: below 100 % the training never waits
+for it. The first look, which finds the sites and compiles kernels, is shown apart: it happens once.
 
 - tiny: a BERT of 4 layers × 64, looked at every 20 steps: steps of some 20 ms, the hardest case, because a look costs much beside a step.
 - small: a BERT of 6 layers × 256, 8 heads, 16 × 128 tokens a step, looked at every 100 steps; its time is that of 5 steps and one look,
@@ -89,7 +90,10 @@ def compare(name: str, threads: int, repeats: int, options: dict) -> None:
                 watched.append(clock(lambda: train(watch), worker))
     plain = [statistics.median(times) / (steps * looks) for times in zip(*alone, strict=True)]
     share = steps / every
-    ratios = [[(b - a) / a * share for a, b in zip(x, y, strict=True)] for x, y in zip(zip(*alone, strict=True), zip(*watched, strict=True), strict=True)]
+    ratios = [
+        [(b - a) / a * share for a, b in zip(x, y, strict=True)]
+        for x, y in zip(zip(*alone, strict=True), zip(*watched, strict=True), strict=True)
+    ]
     busy = statistics.median((both - own) / wall for wall, own, both in watched) * share
     shown = "  ".join(f"{statistics.median(r):7.1%} ({min(r):.1%} to {max(r):.1%})" for r in ratios)
     setting = " ".join(f"{key}={value}" for key, value in options.items()) or "hidden and attention"
@@ -97,11 +101,14 @@ def compare(name: str, threads: int, repeats: int, options: dict) -> None:
 
 
 class Tiny(nn.Module):
+    """Two layers, whose looks cost little but what every look costs."""
+
     def __init__(self) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(nn.Linear(8, 8) for _ in range(2))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Two steps of a residual stream."""
         for block in self.blocks:
             x = x + block(x)
         return x
@@ -126,7 +133,9 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="*", default=list(SIZES))
     parser.add_argument("--looks", type=int, default=2000)
     given = parser.parse_args()
-    print("  size threads  setting                      a step   first  added: wall, processor time of the training, of both processes; busy")
+    print(
+        "  size threads  setting                      a step   first  added: wall, processor time of the training, of both processes; busy"
+    )
     for threads in given.threads:
         for name in given.sizes:
             for options in ({}, {"taps": "hidden"}):

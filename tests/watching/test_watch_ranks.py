@@ -63,7 +63,8 @@ def test_a_bug_in_one_process_is_reported_once_and_the_others_stay_in_step(tmp_p
     for result in (first, second):
         assert all(torch.equal(value, result["watched"][name]) for name, value in result["alone"].items())
     (words,) = first["warnings"]
-    assert words.startswith("Step 4 was not measured (RuntimeError: on rank 1: ZeroDivisionError: planted)")
+    assert words.startswith("Step 4 was not measured (OtherRankError: on rank 1: ZeroDivisionError: planted)")
+    assert "in failing\n" in words  # the line on rank 1
     assert "ZeroDivisionError: planted" in second["warnings"][0]
     assert set(isoscope.open(tmp_path / "fsdp-bug").table("mean_cosine")["step"]) == {0, 2, 6}
 

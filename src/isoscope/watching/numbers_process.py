@@ -182,16 +182,17 @@ def serve() -> None:
     entries, outcomes = os.fdopen(os.dup(0), "rb", buffering=0), os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # whatever prints must not write between outcomes
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    from isoscope.watching.look_writer import LookWriter  # the libraries, after the pipes are safe
-
     setting: Setting = _unpack(entries)
-    writer: LookWriter | None = None
+    writer: Any = None
     news: dict[str, str] = {}
     _collect_warnings(news)
     while (entry := _unpack(entries)) is not None:
         outcome, problems = Outcome(entry.step), list[Problem]()
         with surviving(problems, entry.step, "process", f"The numbers of step {entry.step} were not computed"):
-            writer = writer or LookWriter(setting)
+            if writer is None:
+                from isoscope.watching.look_writer import LookWriter  # here, so that an error in a plugin is reported like any other
+
+                writer = LookWriter(setting)
             outcome = writer.write(entry)
         problems = [_make_portable(problem) for problem in (*outcome.problems, *problems)]
         with contextlib.suppress(BrokenPipeError):  # the training was killed; what it handed over is finished all the same

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -22,6 +23,18 @@ from isoscope.statistics.any_statistics import merge_statistics
 PATIENCE = timedelta(minutes=5)
 """How long a process waits for the others before the first look."""
 _meetings = itertools.count()
+
+
+class OtherRankUserError(IsoscopeError):
+    """An error that the user can fix, in another process of the training, which reports it too."""
+
+
+class OtherRankError(RuntimeError):
+    """A bug in another process of the training, which reports it too."""
+
+    def __init__(self, rank: int, kind_and_text: str, trace: str) -> None:
+        super().__init__(f"on rank {rank}: {kind_and_text}")
+        self.add_note(f"On rank {rank}:\n{trace}")
 
 
 @dataclass(frozen=True)
@@ -87,20 +100,19 @@ class Ranks:
         """What `act` returns, if it succeeds in all processes; otherwise raise, in all of them, so that they stay in step."""
         if self.alone:
             return act()
-        result, error = None, None
+        result: Any = None
+        error: Exception | None = None
+        failure = ""
         try:
             result = act()
         except Exception as own:  # raised below, when the others know
-            error = own
-        failures = self.gather(
-            None if error is None else (isinstance(error, IsoscopeError), f"{type(error).__name__}: {error}", str(error))
-        )
+            error, failure = own, traceback.format_exc()
+        told = self.gather((isinstance(error, IsoscopeError), f"{type(error).__name__}: {error}", str(error), failure))
         if error is not None:
             raise error
-        for rank, failure in enumerate(failures):
-            if failure is not None:
-                is_user_error, bug, sentence = failure
-                raise IsoscopeError(f"on rank {rank}: {sentence}") if is_user_error else RuntimeError(f"on rank {rank}: {bug}")
+        for rank, (is_user_error, kind_and_text, text, trace) in enumerate(told):
+            if trace:
+                raise OtherRankUserError(f"on rank {rank}: {text}") if is_user_error else OtherRankError(rank, kind_and_text, trace)
         return result
 
     def merge(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray] | None:

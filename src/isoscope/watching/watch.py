@@ -28,7 +28,7 @@ from isoscope.watching.look import Entry, Look, Problem, Setting, TrainingNumber
 from isoscope.watching.numbers_process import NumbersProcess
 from isoscope.watching.probe import LEAN, Probe
 from isoscope.watching.projections import gradient_norms
-from isoscope.watching.ranks import Ranks
+from isoscope.watching.ranks import OtherRankError, OtherRankUserError, Ranks
 from isoscope.watching.sharded import class_name
 from isoscope.watching.untouched import keep_random_states, leave_untouched, unwrap_model
 
@@ -220,6 +220,8 @@ class Watch:
             with surviving(self._problems, step, "process", f"The numbers of step {step} were not computed"):
                 self._submit(Entry(step, look))
                 self._events.append((step, None))
+        else:
+            self._numbers = []  # rank 0 writes them
         if first:
             problems += [*self._problems, *self._take_outcomes(wait=True)]
             self._ranks.attempt(lambda: self._raise_first(problems))
@@ -257,8 +259,11 @@ class Watch:
     def _put_into_words(self) -> None:
         """Turn new problems into news for the user and failures for the diary."""
         for problem in self._problems:
-            self._news.setdefault(problem.kind, problem.text)
-            self._failures.append((problem.step, problem.text))
+            # Of what went wrong in another process, that one and the writing one tell the user.
+            if self._writes or not isinstance(problem.error, OtherRankError | OtherRankUserError):
+                self._news.setdefault(problem.kind, problem.text)
+            if self._writes:
+                self._failures.append((problem.step, problem.text))
         self._problems.clear()
 
     def _take_outcomes(self, *, wait: bool = False) -> list[Problem]:
