@@ -81,7 +81,7 @@ import sys
 import pandas
 from isoscope.metrics.cosine import mean_cosine
 
-if "torch" not in sys.modules:
+if "pytest" not in sys.modules:
     to_parquet = pandas.DataFrame.to_parquet
 
     def planted(self, *rest, **more):
@@ -189,11 +189,18 @@ def test_a_training_that_is_killed_leaves_whole_cells(script, tmp_path):
 SEEING = """
 import os
 import sys
+import pandas
 from isoscope.metrics.cosine import mean_cosine
 
-if "isoscope.watching.look_writer" in sys.modules:
-    with open(os.environ["ISOSCOPE_TEST_SEEN"], "w") as file:
-        print("torch" in sys.modules, repr(os.environ["CUDA_VISIBLE_DEVICES"]), os.environ["OMP_NUM_THREADS"], file=file)
+if "pytest" not in sys.modules:
+    to_parquet = pandas.DataFrame.to_parquet
+
+    def seeing(self, *rest, **more):
+        with open(os.environ["ISOSCOPE_TEST_SEEN"], "a") as file:
+            print("torch" in sys.modules, repr(os.environ["CUDA_VISIBLE_DEVICES"]), os.environ["OMP_NUM_THREADS"], file=file)
+        return to_parquet(self, *rest, **more)
+
+    pandas.DataFrame.to_parquet = seeing
 """
 
 
@@ -203,4 +210,4 @@ def test_it_uses_no_accelerator_no_torch_and_one_thread(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     with isoscope.watch(Network(), out=tmp_path / "run", **OPTIONS):
         pass
-    assert (tmp_path / "seen").read_text() == "False '' 1\n"
+    assert set((tmp_path / "seen").read_text().splitlines()) == {"False '' 1"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -136,6 +137,8 @@ class Probe:
             source = key_of({"sources": sources})
             identity, spec = identity | {"source": source}, spec | {"fingerprint": source}
         spec |= {"cell": key_of(identity), "documents": self._rows, "tokens": self._rows}
+        # Plain values: to unpickle a type of torch's, as its version is, the other process would import torch.
+        spec = json.loads(json.dumps(spec))
         seconds = round(time.monotonic() - started, 3)
         return Look(identity, feeder.columns(None, step, seed), spec, options.layers, options.store, seconds, arrays)
 
