@@ -4,8 +4,8 @@ Usage: python benchmarks/watch.py [--repeats 7] [--threads 1] [--looks 2000]
 
 Each repeat takes training steps without a watch and the same number with one, in turn, so that a busy machine disturbs both alike. Three
 times are compared: the wall, the processor time of the training's own process, and that of the process which computes the numbers as well.
-Medians and ranges are shown. `busy` is how much of the wall time between looks that process was busy: below 100 % the training never waits
-for it. The first look, which finds the sites and compiles kernels, is shown apart: it happens once.
+Medians and ranges are shown. `busy` is the processor time of that process over that of the training: below 100 % the training never waits
+for it, where each has a core. The first look, which finds the sites and compiles kernels, is shown apart: it happens once.
 
 - tiny: a BERT of 4 layers × 64, looked at every 20 steps: steps of some 20 ms, the hardest case, because a look costs much beside a step.
 - small: a BERT of 6 layers × 256, 8 heads, 16 × 128 tokens a step, looked at every 100 steps; its time is that of 5 steps and one look,
@@ -94,7 +94,7 @@ def compare(name: str, threads: int, repeats: int, options: dict) -> None:
         [(b - a) / a * share for a, b in zip(x, y, strict=True)]
         for x, y in zip(zip(*alone, strict=True), zip(*watched, strict=True), strict=True)
     ]
-    busy = statistics.median((both - own) / wall for wall, own, both in watched) * share
+    busy = statistics.median((both - own) / own for _, own, both in watched) * share
     shown = "  ".join(f"{statistics.median(r):7.1%} ({min(r):.1%} to {max(r):.1%})" for r in ratios)
     setting = " ".join(f"{key}={value}" for key, value in options.items()) or "hidden and attention"
     print(f"{name:>6} {threads:>7}  {setting:<22} {plain[1] * 1000:>8.1f} ms {first:>7.2f} s  {shown}  {busy:5.0%}", flush=True)

@@ -18,7 +18,8 @@ import isoscope
 from isoscope.core.errors import IsoscopeError
 from isoscope.watching import ranks
 from isoscope.watching.probe import Probe
-from tests.watching.watched import Network, batches, started, train
+from tests.watching import watched
+from tests.watching.watched import Network, batches, started
 
 SCENARIO, RANK, FOLDER = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
 SHARDED = SCENARIO.startswith("fsdp")
@@ -58,7 +59,24 @@ def watching(model, optimizer, **more):
     return isoscope.watch(model, **options)
 
 
+def train_with_looks_in_between(model, optimizer, steps, watch=None):
+    """The loop of `train`, but with the look of a step between its forward and its backward pass, and another before the optimiser's."""
+    losses = []
+    for i, ids in enumerate(steps):
+        loss = nn.functional.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
+        optimizer.zero_grad()
+        for at in (1, 2):
+            if at == 2:
+                loss.backward()
+            if watch is not None:
+                watch.step(step=2 * i + at)
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
 def run():
+    train = train_with_looks_in_between if "between" in SCENARIO else watched.train
     model, optimizer = make()
     losses = train(model, optimizer, own_batches())
     alone = whole(model)

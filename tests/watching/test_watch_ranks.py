@@ -58,6 +58,14 @@ def test_a_look_of_two_processes_is_that_of_one_and_the_training_is_the_same(tmp
     assert {m["spec"]["architecture"] for m in made if "architecture" in m["spec"]} == {"Network"}
 
 
+def test_looks_between_forward_backward_and_step_leave_divided_parameters_as_they_were(tmp_path):
+    for result in run_ranks("fsdp-between", tmp_path):
+        assert result["warnings"] == []
+        assert result["losses"][0] == result["losses"][1]
+        assert all(torch.equal(value, result["watched"][name]) for name, value in result["alone"].items())
+    assert set(isoscope.open(tmp_path / "fsdp-between").table("mean_cosine")["step"]) == {0, 2, 4, 6, 8, 10, 12}
+
+
 def test_a_bug_in_one_process_is_reported_once_and_the_others_stay_in_step(tmp_path):
     first, second = run_ranks("fsdp-bug", tmp_path)
     for result in (first, second):

@@ -40,13 +40,13 @@ class Watch:
     """Watch a model that is being trained: a context in which `step()` is called after each step of the optimiser.
 
     Args:
-        model: a `torch.nn.Module`, wrapped by DDP or `torch.compile` or not.
+        model: a `torch.nn.Module`; it may be wrapped by DDP or `torch.compile`, or divided by FSDP2. Then every process watches it.
         every: measure each time after this many steps; also before the first and after the last.
         data: the probe: a batch as the model is called with it (a tensor, a tuple of arguments, a dict of them), or a list of batches.
             It is copied, and every watched step measures the same data.
         out: the run's folder, for `isoscope report` to read at any time.
         optimizer: if given, the learning rate and the gradients of queries and keys are read just before each of its watched steps.
-        log: `tensorboard`, or an object with `log(step, values)` and `close()`, or several.
+        log: `wandb`, `trackio`, `mlflow`, `tensorboard`, or an object with `log(step, values)` and `close()`, or several.
         name: the name of the model in the table; by default its class.
         seed: the seed of the training, for the table.
         start: the number of the step before the first, if training is resumed.
