@@ -1,6 +1,6 @@
-"""Loggers for Weights & Biases and for trackio, ten lines each: any object with log(step, values) and close() will do.
+"""Send the numbers of a watch to a tracker by its name, or to an object of your own: anything with log(step, values) and close().
 
-python examples/loggers.py [wandb | trackio]
+python examples/loggers.py [wandb | trackio | mlflow | tensorboard]
 """
 
 import sys
@@ -9,32 +9,6 @@ import torch
 from watch_plain import Network
 
 import isoscope
-
-
-class WeightsAndBiases:
-    def __init__(self, project: str) -> None:
-        import wandb
-
-        self.run = wandb.init(project=project)
-
-    def log(self, step: int, values: dict[str, float]) -> None:
-        self.run.log(values, step=step)
-
-    def close(self) -> None:
-        self.run.finish()
-
-
-class Trackio:
-    def __init__(self, project: str) -> None:
-        import trackio
-
-        self.run = trackio.init(project=project)
-
-    def log(self, step: int, values: dict[str, float]) -> None:
-        self.run.log(values, step=step)
-
-    def close(self) -> None:
-        self.run.finish()
 
 
 class Lines:
@@ -46,8 +20,6 @@ class Lines:
 
 
 if __name__ == "__main__":
-    chosen = {"wandb": WeightsAndBiases, "trackio": Trackio}.get(sys.argv[-1])
     torch.manual_seed(0)
-    logger = chosen("isoscope") if chosen else Lines()
-    with isoscope.watch(Network(), every=1, data=torch.randint(0, 64, (16, 16)), out="runs/logged", log=logger) as w:
+    with isoscope.watch(Network(), every=1, data=torch.randint(0, 64, (16, 16)), out="runs/logged", log=[Lines(), *sys.argv[1:]]) as w:
         w.step()  # after the optimiser's

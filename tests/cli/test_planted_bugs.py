@@ -63,7 +63,7 @@ ON_THE_PAGE = [
 ]
 """Of parts of a page: the others are made all the same. Those of a list are planted together."""
 REPAIRING = ["repair.linear:Directions.of", "repair.base:map_blocks"]
-WATCHING = ["watching.probe:Probe._write", "measuring.module_feeder:add_to_digest"]
+WATCHING = ["watching.probe:Probe._describe", "measuring.module_feeder:add_to_digest"]
 ELSEWHERE = {
     "runs.results:Results.table": ("table", "RUN"),
     "core.table:concat_tables": ("claims", "RUN"),

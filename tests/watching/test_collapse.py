@@ -8,7 +8,7 @@ from torch import nn
 
 import isoscope
 from isoscope.core.errors import IsoscopeWarning
-from tests.watching.watched import Network, batches, started
+from tests.watching.watched import Network, batches, started, step_and_wait
 
 
 def trained(w, model, optimizer, loss_of, steps):
@@ -78,7 +78,7 @@ def test_attention_that_comes_to_rest_on_one_position_is_reported(tmp_path):
             for weight in (model.blocks[1].query.weight, model.blocks[1].key.weight):
                 weight.mul_(60)
         with pytest.warns(IsoscopeWarning, match=r"^Step 2: the entropy of attention in layer 2, over its heads, is 0\.0\d+ of that"):
-            w.step()
+            step_and_wait(w)
     rows = w.results().table()
     rows = rows[rows["metric"].eq("attention_entropy_normalised") & rows["policy"].eq("all") & rows["layer"].eq(2)]
     means = rows.groupby("step")["value"].mean()

@@ -5,10 +5,11 @@ import pytest
 import torch
 
 import isoscope
-from isoscope.core.errors import IsoscopeError
 from isoscope.core.table import TABLE_COLUMNS, make_table
+from isoscope.runs.results import Results
 from isoscope.runs.run import Run
-from isoscope.watching.diary import MAX_FAILURES, Diary, name_values, open_loggers
+from isoscope.watching.diary import MAX_FAILURES, Diary, name_values
+from isoscope.watching.look import TrainingNumber
 from isoscope.watching.probe import Probe
 from tests.runs.interruptions import interrupted
 from tests.watching.watched import Network, batches, failing, started, train, warned
@@ -77,14 +78,14 @@ def test_a_diary_outlives_a_kill_while_it_is_being_replaced(tmp_path):
     columns = {"model": "net", "revision": "r", "step": None, "seed": 0, "modality": "batches", "family": "module"}
     for at in range(1, 1000):
         run = Run(tmp_path / str(at))
-        diary = Diary(run, columns, 0)
-        diary.add(1, "loss", 3.0)
+        diary = Diary(run, columns, "backbone", 0)
+        diary.add(TrainingNumber(1, "loss", 3.0))
         diary.write(1)
-        diary.add(2, "loss", 2.0)
+        diary.add(TrainingNumber(2, "loss", 2.0))
         with interrupted("kill", at) as fault:
             diary.write(2)
-        resumed = Diary(Run(run.path), columns, 2)
-        resumed.add(3, "loss", 1.0)
+        resumed = Diary(Run(run.path), columns, "backbone", 2)
+        resumed.add(TrainingNumber(3, "loss", 1.0))
         resumed.write(3)
         (cell,) = Run(run.path).cells()
         steps = cell.rows()["step"].tolist()
@@ -93,6 +94,28 @@ def test_a_diary_outlives_a_kill_while_it_is_being_replaced(tmp_path):
             break
     assert steps == [1, 2, 3]
     assert at > 30
+
+
+def test_a_long_diary_is_several_cells_and_a_resumed_training_drops_what_it_takes_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("isoscope.watching.diary.MAX_ROWS", 4)
+    columns = {"model": "net", "revision": "r", "step": None, "seed": 0, "modality": "batches", "family": "module"}
+
+    def write(diary, steps, value):
+        for step in steps:
+            diary.add(TrainingNumber(step, "loss", value))
+            if step % 5 == 0:
+                diary.add_failure(step, f"failed at {step}")
+            diary.write(step)
+
+    run = Run(tmp_path / "run")
+    write(Diary(run, columns, "backbone", 0), range(1, 12), 1.0)
+    assert sorted(len(cell.rows()) for cell in run.cells()) == [3, 4, 4]
+    write(Diary(run, columns, "backbone", 6), range(7, 10), 2.0)
+    rows = Results(run.path).table().sort_values("step")
+    assert rows["step"].tolist() == list(range(1, 10))
+    assert rows["value"].tolist() == [1.0] * 6 + [2.0] * 3
+    failures = [failure for cell in run.cells() for failure in cell.manifest["spec"].get("failures", [])]
+    assert [failure["step"] for failure in failures] == [5]
 
 
 def test_names_of_values_average_heads_and_leave_out_other_policies():
@@ -104,13 +127,3 @@ def test_names_of_values_average_heads_and_leave_out_other_policies():
         {"metric": "loss", "kind": "hidden", "layer": None, "head": None, "policy": "all", "value": 4.0},
     ]
     assert name_values(make_table(rows, TABLE_COLUMNS)) == {"entropy/attention_03": 1.5, "training/loss": 4.0}
-
-
-def test_loggers_are_opened_by_name_or_taken_as_they_are(tmp_path):
-    kept, other = Kept(), Kept()
-    assert open_loggers(None, tmp_path) == []
-    assert open_loggers([kept, [other]], tmp_path) == [kept, other]
-    with pytest.raises(IsoscopeError, match="got 'tensorbord', did you mean tensorboard"):
-        open_loggers("tensorbord", tmp_path)
-    with pytest.raises(IsoscopeError, match="got int"):
-        open_loggers(3, tmp_path)

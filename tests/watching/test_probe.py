@@ -7,7 +7,7 @@ from torch import nn
 
 import isoscope
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
-from isoscope.watching.probe import OF_ATTENTION, OF_STATES
+from isoscope.watching.look_writer import OF_ATTENTION, OF_STATES
 from tests.watching.watched import D, Network, batches, started, train
 
 

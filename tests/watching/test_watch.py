@@ -49,7 +49,7 @@ def test_the_page_can_be_made_while_training_runs(tmp_path):
     model, optimizer = started()
     with isoscope.watch(model, every=4, data=batches()[0], out=tmp_path / "run", optimizer=optimizer, taps="hidden") as w:
         train(model, optimizer, batches(5), w)
-        run = isoscope.open(tmp_path / "run")
+        run = w.results()
         table = run.table(policy="every")
         assert set(table["step"]) == {0, 4}
         few = table[table["metric"].isin(["mean_cosine", "training_loss"])].reset_index(drop=True)
@@ -87,6 +87,7 @@ def test_a_training_is_not_stopped_by_what_cannot_be_measured(tmp_path):
         with pytest.warns(IsoscopeWarning, match=r"^Step 2 was not measured: Network gives NaN or infinity at backbone\.") as told:
             train(model, optimizer, batches(2), w)
     assert len(told) == 1
+    assert told[0].filename.endswith("watched.py")  # the line that called step
     assert w.at == 3
     assert set(w.results().table("mean_cosine")["step"]) == {0, 1}
 
@@ -141,7 +142,7 @@ def test_the_compiled_graph_is_left_alone(tmp_path):
         ({"max_tokens": 3}, "There is no option 'max_tokens' of a watch"),
         ({"limits": {"ranc": 0.1}}, "got 'ranc', did you mean rank"),
         ({"limits": {"rank": 2}}, "between 0 and 1; got 2"),
-        ({"log": "tensorbord"}, "got 'tensorbord', did you mean tensorboard"),
+        ({"log": "tensorbord"}, "log takes mlflow, tensorboard, trackio, wandb, or .* got 'tensorbord', did you mean tensorboard"),
         ({"log": 3}, "got int"),
         ({"optimizer": 3}, r"optimizer is a torch\.optim\.Optimizer; got int"),
         ({"model": "bert"}, r"takes a torch\.nn\.Module; got str"),

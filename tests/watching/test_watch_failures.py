@@ -12,8 +12,6 @@ from isoscope.models.tapping.tap import Tap
 from isoscope.runs.run import Run
 from isoscope.statistics.site_statistics import Moments
 from isoscope.watching import watch as watch_module
-from isoscope.watching.collapse import Alarm
-from isoscope.watching.diary import Diary
 from isoscope.watching.probe import Probe
 from tests.watching.watched import Network, batches, failing, started, train, warned
 
@@ -48,13 +46,11 @@ PARTS = {
     "the tap": (Tap, "_deliver"),
     "a statistic": (Moments, "add"),
     "a whole look": (Probe, "look"),
-    "writing a cell": (Run, "write"),
-    "the alarm": (Alarm, "find_collapse"),
-    "the diary": (Diary, "write"),
-    "a row of the diary": (Diary, "add"),
-    "names for loggers": (watch_module, "name_values"),
+    "packing": (Probe, "_describe"),
+    "handing over": (watch_module.NumbersProcess, "submit"),
     "gradients": (watch_module, "gradient_norms"),
 }
+"""Of the training's process; those of the other one are in test_look_writer.py."""
 
 
 @pytest.mark.parametrize("part", PARTS)

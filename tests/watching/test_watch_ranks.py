@@ -1,63 +1,108 @@
-"""Several processes: one watches, the others are silent, and parameters that no process holds whole are refused."""
+"""Two real processes with gloo: all take part in a look, what they find is merged, and the training is the same."""
 
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
 import pytest
 import torch
-import torch.distributed as dist
 from torch import nn
 
 import isoscope
 from isoscope.core.errors import IsoscopeError
-from tests.watching.watched import D, Network, batches, started, train
+from tests.patience import HANG_LIMIT
+from tests.watching.watched import D, Network, batches
+
+SCRIPT, ROOT = Path(__file__).with_name("ranks_script.py"), Path(__file__).parents[2]
+WHERE = ["stack", "kind", "layer", "head", "policy", "metric"]
 
 
-@pytest.fixture
-def rank(request, tmp_path):
-    """This process as one of a group; of several, without the others."""
-    from torch.testing._internal.distributed.fake_pg import FakeStore
-
-    if request.param == (0, 1):
-        dist.init_process_group("gloo", init_method=f"file://{tmp_path / 'rendezvous'}", rank=0, world_size=1)
-    else:
-        dist.init_process_group("fake", store=FakeStore(), rank=request.param[0], world_size=request.param[1])
-    yield request.param[0]
-    dist.destroy_process_group()
+def run_ranks(scenario, folder):
+    """What the two processes of a scenario wrote."""
+    code = f"import sys, runpy; sys.path.insert(0, {str(ROOT)!r}); runpy.run_path({str(SCRIPT)!r}, run_name='__main__')"
+    processes = [subprocess.Popen([sys.executable, "-c", code, scenario, str(rank), str(folder)]) for rank in (0, 1)]
+    assert [process.wait(HANG_LIMIT) for process in processes] == [0, 0]
+    return [torch.load(folder / f"{scenario}-{rank}.pt") for rank in (0, 1)]
 
 
-@pytest.mark.parametrize("rank", [(0, 1)], indirect=True)
-def test_data_parallel_training_is_watched_out_of_its_wrapping(tmp_path, rank):
-    def trained(watched):
-        model, optimizer = started()
-        parallel = nn.parallel.DistributedDataParallel(model)
-        if not watched:
-            train(parallel, optimizer, batches(4))
-            return model.state_dict()
-        with isoscope.watch(parallel, every=2, data=batches()[0], out=tmp_path / "run", optimizer=optimizer) as w:
-            train(parallel, optimizer, batches(4), w)
-        assert set(w.results().table()["model"]) == {"Network"}
-        return model.state_dict()
-
-    alone, ours = trained(False), trained(True)
-    assert all(torch.equal(alone[name], ours[name]) for name in alone)
+def measured_whole(results, folder):
+    """What `measure` finds of the trained model in one process, over the probes of both in the order of ranks."""
+    model = Network(noise=0)
+    model.load_state_dict(results[0]["watched"])
+    probe = batches()[0]
+    data = [probe[:3], probe[3:]]
+    return isoscope.measure(model, data, folder / "whole", name="net", taps="hidden,attention", sample=1024, quiet=True)
 
 
-@pytest.mark.parametrize("rank", [(1, 2)], indirect=True)
-def test_other_ranks_are_silent(tmp_path, rank):
-    model, optimizer = started()
-    with isoscope.watch(model, every=1, data=batches()[0], out=tmp_path / "run", optimizer=optimizer) as w:
-        train(model, optimizer, batches(2), w)
-        w.note(2, validation_loss=1.0)
-    assert w.at == 2
-    assert not (tmp_path / "run").exists()
+@pytest.mark.parametrize("scenario", ["fsdp", "ddp", "fsdp-same"])
+def test_a_look_of_two_processes_is_that_of_one_and_the_training_is_the_same(tmp_path, scenario):
+    results = run_ranks(scenario, tmp_path)
+    for result in results:
+        assert result["warnings"] == []
+        assert result["losses"][0] == result["losses"][1]
+        assert all(torch.equal(value, result["watched"][name]) for name, value in result["alone"].items())
+        assert len(result["shapes"]) == len(list(Network().parameters()))
+    table = isoscope.open(tmp_path / scenario).table(policy="every")
+    ours, theirs = table[table["step"].eq(6)], measured_whole(results, tmp_path).table(policy="every")
+    both = ours.merge(theirs, on=WHERE, suffixes=("", "_whole"))
+    assert len(both) == (~ours["metric"].isin(["gradient_norm", "learning_rate", "training_loss"])).sum() > 500
+    for column in ("value", "low", "high", "n", "d"):
+        expected = both[f"{column}_whole"].to_numpy(float)
+        np.testing.assert_allclose(both[column].to_numpy(float), expected, rtol=1e-6, atol=1e-9, err_msg=column)
+    assert both.loc[both["kind"].eq("hidden"), "n"].max() == 8 * 12
+    assert (set(table["model"]), set(table["step"])) == ({"net"}, {0, 2, 4, 6})
+    gradients = ours[ours["metric"].eq("gradient_norm") & ours["layer"].eq(2)].set_index("kind")["value"]
+    assert gradients.to_dict() == pytest.approx(results[0]["norms"], rel=1e-6)
+    made = isoscope.open(tmp_path / scenario).manifests()
+    assert {m["spec"]["architecture"] for m in made if "architecture" in m["spec"]} == {"Network"}
 
 
-@pytest.mark.parametrize("rank", [(0, 2)], indirect=True)
-def test_divided_parameters_are_refused(tmp_path, rank):
+def test_looks_between_forward_backward_and_step_leave_divided_parameters_as_they_were(tmp_path):
+    for result in run_ranks("fsdp-between", tmp_path):
+        assert result["warnings"] == []
+        assert result["losses"][0] == result["losses"][1]
+        assert all(torch.equal(value, result["watched"][name]) for name, value in result["alone"].items())
+    assert set(isoscope.open(tmp_path / "fsdp-between").table("mean_cosine")["step"]) == {0, 2, 4, 6, 8, 10, 12}
+
+
+def test_a_bug_in_one_process_is_reported_once_and_the_others_stay_in_step(tmp_path):
+    first, second = run_ranks("fsdp-bug", tmp_path)
+    for result in (first, second):
+        assert all(torch.equal(value, result["watched"][name]) for name, value in result["alone"].items())
+    (words,) = first["warnings"]
+    assert words.startswith("Step 4 was not measured (OtherRankError: on rank 1: ZeroDivisionError: planted)")
+    assert "in failing\n" in words  # the line on rank 1
+    assert "ZeroDivisionError: planted" in second["warnings"][0]
+    assert set(isoscope.open(tmp_path / "fsdp-bug").table("mean_cosine")["step"]) == {0, 2, 6}
+
+
+def test_processes_that_watch_differently_are_told_so(tmp_path):
+    first, second = run_ranks("ddp-refused", tmp_path)
+    same = "The processes of this training watch differently: "
+    assert first["errors"][0] == second["errors"][0]
+    assert first["errors"][0].startswith(f"{same}every is 2 on rank 0 and 3 on rank 1; give all the same arguments.")
+    assert first["errors"][1] == second["errors"][1]
+    assert first["errors"][1].startswith(f"{same}number of batches is 1 on rank 0 and 2 on rank 1")
+    assert first["errors"][2].startswith("isoscope.watch was not called in all 2 processes of this training: rank 1 did not come within ")
+
+
+def test_parameters_divided_by_anything_but_fsdp2_are_refused(tmp_path):
+    import torch.distributed as dist
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Shard, distribute_tensor
 
-    model = Network()
-    mesh = init_device_mesh("cpu", (2,))
-    model.head.weight = nn.Parameter(distribute_tensor(torch.zeros(40, D), mesh, [Shard(0)], src_data_rank=None))
-    with pytest.raises(IsoscopeError, match="parameters are divided among processes"):
-        isoscope.watch(model, data=batches()[0], out=tmp_path / "run")
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path / 'rendezvous'}", rank=0, world_size=1)
+    try:
+        model = Network()
+        mesh = init_device_mesh("cpu", (1,))
+        model.head.weight = nn.Parameter(distribute_tensor(torch.zeros(40, D), mesh, [Shard(0)]))
+        with pytest.raises(IsoscopeError, match="divided among processes by tensor parallelism, and only those of FSDP2"):
+            isoscope.watch(model, data=batches()[0], out=tmp_path / "run")
+        model = Network()
+        model.head.weight.ds_id = 0
+        with pytest.raises(IsoscopeError, match="divided among processes by ZeRO-3"):
+            isoscope.watch(model, data=batches()[0], out=tmp_path / "run")
+    finally:
+        dist.destroy_process_group()
     assert not (tmp_path / "run").exists()

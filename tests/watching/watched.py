@@ -77,6 +77,12 @@ def started(make=Network):
     return model, torch.optim.AdamW(model.parameters(), lr=3e-3)
 
 
+def step_and_wait(watch):
+    """A step, and all that it has to say."""
+    watch.step()
+    watch.results()
+
+
 def failing(error):
     def act(*_, **__):
         raise type(error)(*error.args)

@@ -27,6 +27,10 @@ PACKAGES = {
     "jinja2": ("jinja2", "report"),
     "markupsafe": ("markupsafe", "report"),
     "sklearn": ("scikit-learn", "repair"),
+    "tensorboard": ("tensorboard", "tensorboard"),
+    "wandb": ("wandb", "wandb"),
+    "trackio": ("trackio", "trackio"),
+    "mlflow": ("mlflow-skinny", "mlflow"),
 }
 """Import name of a package: (name on PyPI, extra of isoscope that installs it)."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.core.errors import IsoscopeError
+from isoscope.watching.loggers import TRACKERS
 from isoscope.watching.watch import Watch
 
 
@@ -35,11 +36,12 @@ class TrainerHooks(Hooks):
     """`Trainer(…, callbacks=[isoscope.WatchCallback(every=100, data=probe)])`.
 
     The arguments are those of `isoscope.watch` except the model, the optimiser and `start`, which the Trainer has. The run goes to the
-    folder `isoscope` in the Trainer's own, or to `out`.
+    folder `isoscope` in the Trainer's own, or to `out`. Without `log`, numbers go to the trackers that the Trainer reports to.
     """
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
         """Measure before the first step."""
+        self._options.setdefault("log", [name for name in args.report_to if name in TRACKERS])
         self._begin(model, args.output_dir, state.global_step)
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, optimizer: Any = None, **_: Any) -> None:

@@ -1,112 +1,88 @@
-"""Where the numbers of a watched step go: into the run, as a cell of their own, and to the user's loggers."""
+"""The diary of a watched training: loss, learning rate, gradients, collapse and failed looks by step, as cells of the run."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import pandas as pd
 
 from isoscope import __version__
-from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.table import TABLE_COLUMNS, concat_tables, make_table
-from isoscope.measuring.module_feeder import STACK
 from isoscope.runs.run import Run
-from isoscope.runs.stored_cell import key_of
+from isoscope.runs.stored_cell import Cell, key_of
+from isoscope.watching.look import TrainingNumber
 
 EXPERIMENT = "watch"
 MAX_FAILURES, MAX_CHARACTERS = 20, 20_000
 """The number of failures that a diary keeps, the first of all, and the number of characters of each."""
-LOG_TAKES = "log takes 'tensorboard', or an object with log(step, values) and close(), or several"
+MAX_ROWS = 2_000
+"""A cell that has this many rows is full. Each look writes its cell anew, so cells without end would make looks ever slower."""
 
 
 class Diary:
-    """Loss, learning rate, gradients, collapse and failed looks by step: one cell of the run, rewritten as it grows."""
+    """Numbers about a training by step: cells of the run, of which the last one is rewritten as it grows."""
 
-    def __init__(self, run: Run, columns: dict[str, Any], start: int) -> None:
-        self._run, self._columns = run, columns
-        self._identity = {"experiment": EXPERIMENT, "version": 1, "model": columns["model"], "seed": columns["seed"], "shard": [0, 1]}
-        self._key = key_of(self._identity)
-        before = run.cell(self._key)
-        rows = make_table([], TABLE_COLUMNS) if before is None else before.rows()
-        # A resumed training takes the steps after `start` again, so their old rows are dropped.
-        self._earlier = rows[rows["step"].le(start).fillna(False).astype(bool)]
-        self._rows: list[dict[str, object]] = []
-        self._failures: list[dict[str, object]] = [] if before is None else list(before.manifest["spec"].get("failures", []))
-        self._written = 0, len(self._failures)
+    def __init__(self, run: Run, columns: dict[str, Any], stack: str, start: int) -> None:
+        self._run, self._columns, self._stack = run, columns, stack
+        self._part, self._rows = 0, make_table([], TABLE_COLUMNS)
+        self._outdated: list[Cell] = []
+        """Cells of steps that a resumed training takes again."""
+        self._coming: list[tuple[int, dict[str, object]]] = []
+        """Rows of steps that have no cell yet."""
+        self._failures: list[dict[str, object]] = []
+        self._new_failures: list[dict[str, object]] = []
+        self._failed = 0
+        part = 0
+        while (cell := run.cell(key_of(self._identity(part)))) is not None:
+            rows = cell.rows()
+            # A resumed training takes the steps after `start` again, so their old rows are dropped.
+            earlier = rows[rows["step"].le(start).fillna(False).astype(bool)]
+            failures = list(cell.manifest["spec"].get("failures", []))
+            self._failed += len(failures)
+            if len(earlier) or part == 0:
+                self._part, self._rows, self._failures = part, earlier, failures
+            else:
+                self._outdated.append(cell)
+            part += 1
 
-    def add(self, step: int, metric: str, value: float, *, kind: str = "hidden", layer: int | None = None, note: str = "") -> None:
-        """Add one number of a step; without a layer it belongs to the whole stack."""
-        spec = json.dumps({"experiment": EXPERIMENT, "isoscope": __version__} | ({"note": note} if note else {}), sort_keys=True)
-        where = {"step": step, "stack": STACK, "kind": kind, "layer": layer, "policy": "all"}
-        self._rows.append(self._columns | where | {"metric": metric, "value": value, "spec": spec})
+    def _identity(self, part: int) -> dict[str, Any]:
+        identity = {"experiment": EXPERIMENT, "version": 1, "model": self._columns["model"], "seed": self._columns["seed"], "shard": [0, 1]}
+        return identity | ({"part": part} if part else {})
+
+    def add(self, number: TrainingNumber) -> None:
+        """Add one number of a step."""
+        self._coming.append((number.step, self.row(number)))
+
+    def row(self, number: TrainingNumber) -> dict[str, object]:
+        """A number as a row of the table."""
+        note = {"note": number.note} if number.note else {}
+        spec = json.dumps({"experiment": EXPERIMENT, "isoscope": __version__} | note, sort_keys=True)
+        where = {"step": number.step, "stack": self._stack, "kind": number.kind, "layer": number.layer, "policy": "all"}
+        return self._columns | where | {"metric": number.metric, "value": number.value, "spec": spec}
 
     def add_failure(self, step: int, words: str) -> None:
         """Keep the report of an error at a step, with its traceback."""
-        if len(self._failures) < MAX_FAILURES:
-            self._failures.append({"step": step, "words": words[-MAX_CHARACTERS:]})
-
-    def at(self, step: int) -> pd.DataFrame:
-        """The numbers of one step."""
-        return make_table([row for row in self._rows if row["step"] == step], TABLE_COLUMNS)
+        if self._failed < MAX_FAILURES:
+            self._new_failures.append({"step": step, "words": words[-MAX_CHARACTERS:]})
+            self._failed += 1
 
     def write(self, until: int) -> None:
         """Write new numbers into the run, up to the last step that has a cell: a page shows a model as it is at its last step."""
-        rows = [row for row in self._rows if isinstance(step := row["step"], int) and step <= until]
-        if len(rows) > self._written[0] or len(self._failures) > self._written[1]:
-            table = concat_tables([self._earlier, make_table(rows, TABLE_COLUMNS)], TABLE_COLUMNS)
-            spec = {"experiment": EXPERIMENT, "isoscope": __version__} | ({"failures": self._failures} if self._failures else {})
-            self._run.write_cell(self._identity, self._columns, spec, table, replace=True)
-            self._written = len(rows), len(self._failures)
-
-
-@runtime_checkable
-class Logger(Protocol):
-    """Anything that takes numbers by name, step by step."""
-
-    def log(self, step: int, values: dict[str, float]) -> None:
-        """Take the numbers of one step."""
-
-    def close(self) -> None:
-        """Close the logger; no more numbers follow."""
-
-
-class TensorBoard:
-    """Event files for TensorBoard."""
-
-    def __init__(self, folder: Path) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise IsoscopeError("log='tensorboard' needs the package tensorboard; install it with pip install tensorboard.") from error
-        self._writer = SummaryWriter(str(folder))
-
-    def log(self, step: int, values: dict[str, float]) -> None:
-        """Take the numbers of one step."""
-        for name, value in values.items():
-            self._writer.add_scalar(name, value, step)
-        self._writer.flush()
-
-    def close(self) -> None:
-        """Close the event file."""
-        self._writer.close()
-
-
-def open_loggers(log: str | Logger | Iterable[str | Logger] | None, out: Path) -> list[Logger]:
-    """The loggers that a user asks for: by name, as an object, several of them, or none."""
-    if log is None:
-        return []
-    if log == "tensorboard":
-        return [TensorBoard(out / "tensorboard")]
-    if isinstance(log, str):
-        raise IsoscopeError(f"{LOG_TAKES}; got {log!r}{nearest(log, ['tensorboard']) or '.'}")
-    if isinstance(log, Logger):
-        return [log]
-    if isinstance(log, Iterable):
-        return [logger for entry in log for logger in open_loggers(entry, out)]
-    raise IsoscopeError(f"{LOG_TAKES}; got {type(log).__name__}.")
+        rows = [row for step, row in self._coming if step <= until]
+        if not rows and not self._new_failures:
+            return
+        if len(self._rows) >= MAX_ROWS:
+            self._part, self._rows, self._failures = self._part + 1, make_table([], TABLE_COLUMNS), []
+        table = concat_tables([self._rows, make_table(rows, TABLE_COLUMNS)], TABLE_COLUMNS)
+        failures = self._failures + self._new_failures
+        spec = {"experiment": EXPERIMENT, "isoscope": __version__} | ({"failures": failures} if failures else {})
+        self._run.write_cell(self._identity(self._part), self._columns, spec, table, replace=True)
+        # Only now: what could not be written, because the disk was full, is written with the next look.
+        self._coming = [(step, row) for step, row in self._coming if step > until]
+        self._rows, self._failures, self._new_failures = table, failures, []
+        while self._outdated:
+            self._run.remove(self._outdated.pop())
 
 
 def name_values(rows: pd.DataFrame) -> dict[str, float]:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.measuring.module_feeder import evaluating
+from isoscope.watching.sharded import check_shards, keep_shards
 
 OF_TORCH = frozenset(vars(nn.Module()))
 """The attributes that torch keeps in every module: flags, hooks, parameters, buffers, modules."""
@@ -27,7 +28,7 @@ MISSING = object()
 @contextlib.contextmanager
 def leave_untouched(module: nn.Module) -> Iterator[None]:
     """Let the module evaluate in this context, then restore modes, buffers, attributes and every random state."""
-    with keep_random_states(), keep_state(module), evaluating(module):
+    with keep_random_states(), keep_shards(module), keep_state(module), evaluating(module):
         yield
 
 
@@ -106,8 +107,8 @@ def _put_back(part: nn.Module, before: dict[str, Any]) -> None:
             vars(part)[name] = value
 
 
-def unwrap_model(model: Any) -> tuple[nn.Module, bool]:
-    """The module to watch, without its wrappers, and whether this process is the one that watches it."""
+def unwrap_model(model: Any) -> nn.Module:
+    """The module to watch, without its wrappers."""
     if not isinstance(model, nn.Module):
         raise IsoscopeError(f"isoscope.watch takes a torch.nn.Module; got {type(model).__name__}.")
     while True:
@@ -117,20 +118,5 @@ def unwrap_model(model: Any) -> tuple[nn.Module, bool]:
             model = inner
         else:
             break
-    if _is_sharded(model):
-        raise IsoscopeError(
-            "This model's parameters are divided among processes (FSDP, DTensor or ZeRO-3), and a watched step runs on one process alone; "
-            "save checkpoints and measure them with isoscope sweep."
-        )
-    distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
-    return model, not distributed or torch.distributed.get_rank() == 0
-
-
-def _is_sharded(model: nn.Module) -> bool:
-    """Whether no process holds the whole model. Types are compared by name, so none of these packages needs to be installed."""
-    held = [tensor for parameter in model.parameters() for tensor in (parameter, parameter.data)]
-    return (
-        any(type(part).__name__ == "FullyShardedDataParallel" for part in model.modules())
-        or any(kind.__name__ == "DTensor" for tensor in held for kind in type(tensor).__mro__)
-        or any(hasattr(tensor, "ds_id") for tensor in held)
-    )
+    check_shards(model)
+    return model
