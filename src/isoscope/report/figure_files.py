@@ -14,7 +14,7 @@ import pandas as pd
 from isoscope.charts.panels import POLICY_IS_CHOSEN
 from isoscope.core.errors import Failures, IsoscopeError
 from isoscope.core.figure import Figure
-from isoscope.core.machine import addresses_left
+from isoscope.core.memory import addresses_left
 from isoscope.core.model_groups import select_one_checkpoint
 from isoscope.core.wording import format_list, plain
 from isoscope.figures import figures
@@ -69,7 +69,10 @@ def write_figures(
 
 
 def draw_figure(run: str | Path, name: str, metric: str | None = None) -> Any:
-    """A figure of a run as an Altair chart, as the page shows it; `metric` keeps the rows of one metric. None if there is nothing to draw."""
+    """A figure of a run as an Altair chart, as the page shows it; None if there is nothing to draw.
+
+    `metric` keeps the rows of one metric.
+    """
     from isoscope.runs.results import Results
 
     results, figure = Results(run), figures[name]
