@@ -43,7 +43,7 @@ def matrix_drifting(shop: Workshop) -> Outcome:
     """A file of several arrays on the command line, and the same numbers under each convention."""
     path = shop.at("drifting.npz")
     np.savez(path, wanted=inputs.drifting_matrix(), other=np.zeros((3, 2)))
-    numbers = shop.json("embeddings", path, key="wanted", seed=1, sample=200, quiet=True)
+    numbers = shop.json("embeddings", path, key="wanted", seed=1, sample=200, quiet=True)["numbers"]
     chosen = shop.json("embeddings", path, key="wanted", metric=["mean_cosine", "gride"])
     conventions = shop.json("conventions", path, key="wanted", sample=200)
     few = shop.json("conventions", path, key="wanted", convention=CONVENTIONS[:2])
@@ -68,7 +68,7 @@ def matrix_wide(shop: Workshop) -> Outcome:
     """More columns than rows, from a column of a table."""
     path = shop.at("wide.parquet")
     pd.DataFrame({"vector": list(inputs.drifting_matrix()[:9])}).to_parquet(path)
-    numbers = shop.json("embeddings", path, key="vector", allow_wide=True)
+    numbers = shop.json("embeddings", path, key="vector", allow_wide=True)["numbers"]
     conventions = shop.json("conventions", path, key="vector", allow_wide=True)
     return Outcome({"numbers": tabulate_numbers(numbers), "conventions": plain_frame(conventions)})
 

@@ -97,8 +97,8 @@ class Number(float):
     def format_null(self) -> str:
         """The null with as many decimals as the value, so that the two compare at a glance; empty if there is none.
 
-        >>> Number(0.822, n=9, d=9, null=0.0).format_null(), Number(0.5, n=9, d=9, null=12.3).format_null(), Number(0.5, n=9, d=9).format_null()
-        ('0.000', '12.3', '')
+        >>> [Number(0.822, n=9, d=9, null=null).format_null() for null in (0.0, 12.3, NAN)]
+        ['0.000', '12.3', '']
         """
         value = format_number(self, missing="")
         decimals = len(value.partition(".")[2])

@@ -164,19 +164,16 @@ def _check_cones(cloud: Cloud) -> Check | None:
     if split is None:
         return None
     outcome = _judge(split.low, split.high, split.share, ONE_PEAK)
-    measured = f"{format_estimate(split.share, split.low, split.high)}"
+    measured = format_estimate(split.share, split.low, split.high)
     count = f"{'at least ' if split.cones == MOST_CONES else ''}{split.cones}"
-    explains = (
-        f"{format_share(split.share)} of the variance on the line between two centres is between them; one peak allows {ONE_PEAK:.0%}"
-    )
+    explains = f"{format_share(split.share)} of the variance along a line between two centres is a gap; one peak allows {ONE_PEAK:.0%}"
     sentence = {
         FAULT: f"The points fall into {count} separate groups: {explains}.",
         UNCLEAR: f"The points may fall into separate groups: {explains}.",
         FINE: "The points form one group.",
     }[outcome]
-    return Check(
-        "several cones", outcome, measured, format_number(ONE_PEAK), sentence, f"CentreClusters(k={split.cones})" * (outcome != FINE)
-    )
+    repair = f"CentreClusters(k={max(split.cones, 2)})" if outcome != FINE else ""
+    return Check("several cones", outcome, measured, format_number(ONE_PEAK), sentence, repair)
 
 
 def _check_spectrum(cloud: Cloud, *, explained: bool) -> Iterator[Check]:

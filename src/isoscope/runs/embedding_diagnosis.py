@@ -9,7 +9,6 @@ from typing import Any
 from isoscope.core.text_table import align_table, html_table
 from isoscope.core.wording import format_list
 from isoscope.estimation.embedding_checks import FAULT, FINE, UNCLEAR, Check, check_cloud
-from isoscope.metrics import registry
 from isoscope.runs.matrix_geometry import Geometry, read_matrix
 from isoscope.runs.rows import numbers
 
@@ -76,7 +75,7 @@ def diagnose(
 ) -> Diagnosis:
     """Whether the embeddings in a matrix (n, d) are healthy, what is wrong with them, and which repair to try.
 
-    A check finds a fault only if the whole 95 % interval of its quantity lies beyond its limit, and is `unclear` if the limit lies within it.
+    A check finds a fault only if the whole 95 % interval of its quantity lies beyond its limit; it is `unclear` if the limit lies within.
     Zero rows and duplicates are counted over all rows. docs/how-to/check-and-repair-embeddings.md says why each limit is what it is.
 
     Args:
@@ -94,5 +93,4 @@ def diagnose(
     """
     cloud = read_matrix(matrix, allow_wide=allow_wide, sample=sample, seed=seed, key=key, quiet=quiet)
     found = Geometry(numbers(cloud))
-    cosine, ratio = (found[name] if name in found else registry[name](cloud) for name in ("mean_cosine", "drift_ratio"))
-    return Diagnosis(check_cloud(cloud, cosine, ratio), found)
+    return Diagnosis(check_cloud(cloud, found["mean_cosine"], found["drift_ratio"]), found)

@@ -30,7 +30,7 @@ class Geometry(dict[str, Number]):
     """The numbers of a matrix by metric: a dictionary that shows itself as a table, with the metrics of one question together."""
 
     def __repr__(self) -> str:
-        return "\n".join([self.describe_size(), align_table(HEAD, self.rows())]) if self else "Geometry without numbers"
+        return "\n".join([self.describe_size(), *self.lines()]) if self else "Geometry without numbers"
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(self.describe_size())}</p>{html_table(HEAD, self.rows())}" if self else escape(repr(self))
@@ -51,6 +51,18 @@ class Geometry(dict[str, Number]):
         """The cells of a table, one row per metric: its name, its value, its interval and its null."""
         names = [name for group in self.by_question().values() for name in group]
         return [[name, *number_cells(self[name])] for name in names]
+
+    def lines(self) -> list[str]:
+        """The lines of an aligned table, with the metrics of each question under it if there are several questions."""
+        head, *rows = align_table(HEAD, self.rows()).splitlines()
+        groups = self.by_question()
+        if len(groups) < 2:
+            return [head, *rows]
+        lines = [head]
+        for question, names in groups.items():
+            lines += [f"\n{question}", *rows[: len(names)]]
+            rows = rows[len(names) :]
+        return "\n".join(lines).splitlines()
 
     def to_frame(self) -> Any:
         """A pandas frame with every digit, one row per metric."""
@@ -93,7 +105,11 @@ def geometry(
     >>> geometry([[3.0, 4.0], [0.0, 1.0], [3.0, 4.0], [0.0, 5.0]], metric=["mean_norm", "mean_cosine"])
     4 points in 2 dimensions
     metric       value   95 % interval      isotropic
+    <BLANKLINE>
+    Do vectors point the same way?
     mean_cosine  0.867  0.867 to 0.867  0.000 ± 0.289
+    <BLANKLINE>
+    How much of that is a common mean?
     mean_norm     4.00   0.818 to 7.18
     """
     names = [metric] if isinstance(metric, str) else metric

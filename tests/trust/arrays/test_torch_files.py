@@ -59,7 +59,7 @@ class Mine:
 @pytest.mark.parametrize("value", [Mine(), {"x": Mine()}, torch.nn.Linear(2, 2)], ids=["object", "inside", "module"])
 def test_anything_but_tensors_is_named_and_never_called(tmp_path, value, capsys):
     path = saved(tmp_path / "x.pt", value)
-    with pytest.raises(IsoscopeError, match="holds more than plain tensors .* and was not loaded"):
+    with pytest.raises(IsoscopeError, match=r"holds more than plain tensors .* and was not loaded"):
         open_array(path)
     assert capsys.readouterr().out == ""
 

@@ -102,9 +102,9 @@ def read_pickle(raw: bytes) -> Any:
         elif name in LITERALS:
             stack.append(argument)
         elif name in ("BINPUT", "LONG_BINPUT", "MEMOIZE"):
-            memo[len(memo) if argument is None else argument] = stack[-1]
+            memo[len(memo) if argument is None else int(argument)] = stack[-1]
         elif name in ("BINGET", "LONG_BINGET"):
-            stack.append(memo[argument])
+            stack.append(memo[int(str(argument))])
         elif name == "GLOBAL":
             stack.append(_known_name(str(argument)))
         elif name == "STACK_GLOBAL":
@@ -209,7 +209,7 @@ def _place_tensor(path: Path, label: str, place: TensorPlace, info: zipfile.ZipI
     if info is None:
         raise IsoscopeError(f"{path} lacks the values of {label}; copy or save it again.")
     dtype, shape = np.dtype(STORAGES[place.storage.kind]), place.shape
-    by_rows, by_columns = [shape[1:2] + (1,), (1,) + shape[:1]] if len(shape) == 2 else [place.stride] * 2
+    by_rows, by_columns = [(*shape[1:2], 1), (1, *shape[:1])] if len(shape) == 2 else [place.stride] * 2
     if place.stride not in (by_rows, by_columns):
         raise IsoscopeError(f"{path}: {label} is a view of another tensor; save tensor.contiguous().")
     values = place.offset + int(np.prod(shape, dtype=object))
