@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -65,7 +64,10 @@ def arrange_panels(panels: list[Any], table: pd.DataFrame, *, columns: int = 2, 
     return chart
 
 
-@cache
+SHOWN_AS_SVG: dict[Any, Any] = {}
+"""The classes that `_shown_as_svg` made, by the kind of chart."""
+
+
 def _shown_as_svg(kind: Any) -> Any:
     """The same kind of chart, which a notebook shows as SVG: Altair's own way needs a network."""
 
@@ -74,7 +76,9 @@ def _shown_as_svg(kind: Any) -> Any:
 
         return {"image/svg+xml": render_chart(chart.to_dict() | {"config": PRINT}, "svg").decode(), "text/plain": repr(type(chart))}
 
-    return type(kind.__name__, (kind,), {"_repr_mimebundle_": show, "__module__": kind.__module__})
+    if kind not in SHOWN_AS_SVG:
+        SHOWN_AS_SVG[kind] = type(kind.__name__, (kind,), {"_repr_mimebundle_": show, "__module__": kind.__module__})
+    return SHOWN_AS_SVG[kind]
 
 
 def _build_chart(kind: Any, **properties: Any) -> Any:

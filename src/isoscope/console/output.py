@@ -84,14 +84,16 @@ def new_table(columns: Iterable[str], *, title: str = "", text: Collection[str] 
 def print_table(table: Table) -> None:
     """Print a table in the width of the terminal, without its empty columns.
 
-    Columns that do not fit become a second table below, which repeats the columns that name the rows. No number is ever cut: a column
-    that is wider than the terminal is printed in its full width.
+    Columns that do not fit become a second table below, which repeats the columns that name the rows and leaves out rows without a cell
+    there. No number is ever cut: a column that is wider than the terminal is printed in its full width.
     """
     console = _console()
     columns = [i for i, column in enumerate(table.columns) if not table.rows or any(str(cell).strip() for cell in column.cells)]
     least, natural = zip(*map(_column_widths, table.columns), strict=True) if table.columns else ((), ())
-    for i, chosen in enumerate(_split_columns(table, columns, least, console.width)):
-        part = _select_columns(table, chosen, title=i == 0)
+    parts = _split_columns(table, columns, least, console.width)
+    repeated = set.intersection(*map(set, parts)) if len(parts) > 1 else set()
+    for i, chosen in enumerate(parts):
+        part = _select_columns(table, chosen, repeated, title=i == 0)
         # Rich would shrink columns below their longest word, and cut numbers.
         needed = _table_width(least[j] for j in chosen)
         # The remaining width is shared in proportion to what each column lacks.
@@ -136,14 +138,16 @@ def _split_columns(table: Table, columns: list[int], least: Sequence[int], width
     return parts
 
 
-def _select_columns(table: Table, columns: list[int], *, title: bool) -> Table:
-    """A table with some of the columns of another."""
+def _select_columns(table: Table, columns: list[int], repeated: set[int], *, title: bool) -> Table:
+    """A table with some of the columns of another, and with the rows that have a cell there besides those that are repeated."""
     part = new_table([], title=str(table.title or "") if title else "")
     for i in columns:
         column = table.columns[i]
         part.add_column(column.header, justify=column.justify, no_wrap=column.no_wrap, overflow=column.overflow)
     cells = [list(table.columns[i].cells) for i in columns]
     for row, values in zip(table.rows, zip(*cells, strict=True), strict=True):
+        if repeated and not any(str(value).strip() for i, value in zip(columns, values, strict=True) if i not in repeated):
+            continue
         part.add_row(*values, style=row.style, end_section=row.end_section)
     return part
 

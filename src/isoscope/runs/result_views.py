@@ -56,8 +56,8 @@ def widen(table: pd.DataFrame) -> pd.DataFrame:
 
 def row_number(row: dict[Any, Any]) -> Number:
     """The number that a row of a table holds."""
-    counts = {name: 0 if pd.isna(row[name]) else row[name] for name in ("n", "d")}
-    return Number(row["value"], **counts, **{name: row[name] for name in ("low", "high", "null", "null_sd")})
+    n, d = (0 if pd.isna(row[name]) else int(row[name]) for name in ("n", "d"))
+    return Number(row["value"], n=n, d=d, low=row["low"], high=row["high"], null=row["null"], null_sd=row["null_sd"])
 
 
 def name_place(kind: Any, layer: Any, head: Any = None) -> str:
@@ -103,9 +103,9 @@ def _describe_cells(cells: list[Cell]) -> list[str]:
     columns, spec = [cell.manifest["columns"] for cell in cells], manifest.get("spec", {})
     steps = sorted({own["step"] for own in columns if own.get("step") is not None})
     seeds = {own["seed"] for own in columns if own.get("seed") is not None}
-    measured = (
-        f"{format_count(len(steps), 'step')} {steps[0]:,}–{steps[-1]:,}" if len(steps) > 1 else f"step {steps[0]:,}" if steps else "once"
-    )
+    measured = f"step {steps[0]:,}" if steps else "once"
+    if len(steps) > 1:
+        measured = f"{len(steps)} steps {steps[0]:,}–{steps[-1]:,}"
     measured += f", {len(seeds)} seeds" if len(seeds) > 1 else ""
     places = cells[0].rows()[["stack", "kind", "layer"]].drop_duplicates()
     layers = []
