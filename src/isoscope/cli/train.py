@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated
 
 import typer
 
 from isoscope.console.arguments import Quiet, TextColumn
+from isoscope.console.output import print_next_steps
 
 
 def run(
@@ -73,3 +75,5 @@ def run(
         steps=steps,
     )
     typer.echo(str(suite))
+    if not quiet:
+        print_next_steps((f"isoscope sweep {shlex.quote(str(suite))} --out runs/{name}", "measures every checkpoint"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shlex
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -182,9 +183,19 @@ def write_errors_as_user_errors(path: str | Path) -> Iterator[None]:
         raise IsoscopeError(f"Cannot write {error.filename or path}: {error.strerror or error}.") from error
 
 
-def print_run(results: Results, *, as_json: bool) -> None:
-    """Print the folder of a run, or its cells as JSON."""
+def print_run(results: Results, *, as_json: bool, quiet: bool = False) -> None:
+    """Print the folder of a run, or its cells as JSON; and what to do with a run, unless `quiet`."""
     if as_json:
         print_json({"run": str(results.path), "cells": results.manifests()}, indent=None)
-    else:
-        typer.echo(f"{results.path}")
+        return
+    typer.echo(f"{results.path}")
+    if not quiet:
+        suggest_reading(str(results.path))
+
+
+def suggest_reading(path: str, *more: tuple[str, str]) -> None:
+    """Print how a run is read: the table, the page, and more commands."""
+    run = shlex.quote(path)
+    print_next_steps(
+        (f"isoscope table {run} --wide", "the numbers, layer by layer"), (f"isoscope report {run} --out report.html", "the charts"), *more
+    )
