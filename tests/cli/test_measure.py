@@ -12,7 +12,7 @@ def test_measure_names_the_run_and_its_cells(good_run, bert, gpt2, paragraphs):
     words = ("measure", bert, gpt2, "--data", paragraphs, "--out", good_run)
     again = isoscope(*words).worked()
     assert again.out == f"{good_run}\n"
-    assert [line.partition(" (")[0] for line in again.err.splitlines()] == [
+    assert [line.partition(" (")[0] for line in again.err.partition("Next:")[0].splitlines()] == [
         "small-bert: already measured",
         "small-gpt2: already measured",
     ]

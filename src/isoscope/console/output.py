@@ -157,7 +157,7 @@ def print_next_steps(*steps: tuple[str, str]) -> None:
     """Print on standard error what to do next: commands, each with what it is for."""
     width = max(len(command) for command, _ in steps)
     # Long commands, with the paths of users in them, stand on a line of their own.
-    lines = [f"  {command:{width}}  {purpose}" if width < 50 else f"  {command}\n      {purpose}" for command, purpose in steps]
+    lines = [f"  {command:{width}}  {purpose}" if width < 48 else f"  {command}\n      {purpose}" for command, purpose in steps]
     typer.echo("\n".join(["Next:", *map(plain, lines)]), err=True)
 
 

@@ -75,9 +75,9 @@ def number_cells(number: Number) -> list[str]:
     """The value, the interval and the null with its standard deviation, as cells of a table.
 
     >>> number_cells(Number(0.5, n=9, d=4, low=0.4, high=0.6, null=0.0, null_sd=0.01))
-    ['0.500', '0.400 to 0.600', '0.000 ± 0.0100']
+    ['0.500', '0.400 to 0.600', '0.000 ± 0.01']
     """
-    null = " ± ".join(filter(None, [number.format_null(), format_number(number.null_sd, missing="")]))
+    null = " ± ".join(filter(None, [number.format_null(), format_number(number.null_sd, missing="", digits=1)]))
     return [format_number(number, missing="–"), format_interval(number.low, number.high), null]
 
 
@@ -104,10 +104,10 @@ def geometry(
 
     >>> geometry([[3.0, 4.0], [0.0, 1.0], [3.0, 4.0], [0.0, 5.0]], metric=["mean_norm", "mean_cosine"])
     4 points in 2 dimensions
-    metric       value   95 % interval      isotropic
+    metric       value   95 % interval    isotropic
     <BLANKLINE>
     Do vectors point the same way?
-    mean_cosine  0.867  0.867 to 0.867  0.000 ± 0.289
+    mean_cosine  0.867  0.867 to 0.867  0.000 ± 0.3
     <BLANKLINE>
     How much of that is a common mean?
     mean_norm     4.00   0.818 to 7.18
