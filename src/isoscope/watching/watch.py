@@ -7,6 +7,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from html import escape
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning, nearest
 from isoscope.core.table import TABLE_COLUMNS, make_table
+from isoscope.core.wording import format_duration
 from isoscope.measuring.module_feeder import Feed, ModuleFeeder
 from isoscope.measuring.options import OF_A_MODULE, options_from
 from isoscope.runs.results import Results
@@ -97,6 +99,15 @@ class Watch:
                 self._loggers = open_loggers(log, self._run.path)
         if self.active and optimizer is not None:
             self._hook = _hook_optimizer(optimizer, self.before_step)
+
+    def __repr__(self) -> str:
+        measured = "not measured yet" if self._measured is None else f"last measured at step {self._measured:,}"
+        cost = f"every {self.every:,} steps, {format_duration(self.seconds)} so far" if self.seconds else f"every {self.every:,} steps"
+        lines = [f"Watch of {self.name}: step {self.at:,}, {measured}, {cost}", *(f"  warning: {text}" for text in self.warnings)]
+        return "\n".join([*lines, f"  isoscope report {self._run.path}"])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(repr(self))}</pre>"
 
     def __enter__(self) -> Self:
         if self.active and self._measured is None:
