@@ -94,6 +94,17 @@ class Verb(TyperCommand):
         """The parameters, --help last."""
         return _tidy(super().get_params(ctx), OUTPUT)
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options under their headings, where help is plain text, as in docs/cli.md."""
+        records: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            heading = "Arguments" if parameter.param_type_name == "argument" else parameter.rich_help_panel or WHAT
+            if (record := parameter.get_help_record(ctx)) is not None:
+                records.setdefault(heading, []).append(record)
+        for heading, rows in records.items():
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
 
 class Verbs(TyperGroup):
     """The commands, in the order in which they are declared."""

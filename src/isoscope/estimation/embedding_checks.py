@@ -13,7 +13,7 @@ import numpy as np
 
 from isoscope.core.number import Number
 from isoscope.core.numerics import Floats
-from isoscope.core.wording import format_count, format_estimate, format_list, format_number, format_share
+from isoscope.core.wording import format_count, format_list, format_number, format_share
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.cone_split import MOST_CONES, ONE_PEAK, split_into_cones
 from isoscope.estimation.isotropic_quantiles import one_pair
@@ -40,6 +40,8 @@ class Check:
     limit: str
     sentence: str
     repair: str = ""
+    dominant: int = 0
+    """How many coordinates a fault names."""
 
 
 def check_cloud(cloud: Cloud, mean_cosine: Number, drift_ratio: Number) -> list[Check]:
@@ -48,7 +50,8 @@ def check_cloud(cloud: Cloud, mean_cosine: Number, drift_ratio: Number) -> list[
     # A dominant coordinate and the line between two cones are dominant directions, too; each is reported once, by its cause.
     explained = any(check.outcome != FINE for check in (cones, coordinates) if check is not None)
     checks = [_check_zeros(cloud), _check_copies(cloud), _check_drift(mean_cosine, drift_ratio), coordinates, cones]
-    return [check for check in [*checks, *_check_spectrum(cloud, explained=explained)] if check is not None]
+    removed = coordinates.dominant if coordinates is not None else 0
+    return [check for check in [*checks, *_check_spectrum(cloud, removed, explained=explained)] if check is not None]
 
 
 def _judge(low: float, high: float, value: float, limit: float, *, above: bool = True) -> str:
@@ -57,6 +60,11 @@ def _judge(low: float, high: float, value: float, limit: float, *, above: bool =
     if (low > limit) if above else (high < limit):
         return FAULT
     return UNCLEAR if (high > limit if above else low < limit) else FINE
+
+
+def _three_decimals(value: float, low: float, high: float) -> str:
+    """A part of a whole, or a cosine, with its interval if it is known."""
+    return f"{value:.3f}" + (f" [{low:.3f}, {high:.3f}]" if np.isfinite(low) and np.isfinite(high) else "")
 
 
 def _count(rows: int, n: int) -> str:
@@ -79,7 +87,7 @@ def _check_copies(cloud: Cloud) -> Check | None:
     )
     few = "No row repeats another." if not copies else f"Only {format_count(copies, 'row repeats', 'rows repeat')} another."
     bad = copies > MOST_COPIES * n
-    limit = f"{MOST_COPIES:.0%} of rows"
+    limit = f"{100 * MOST_COPIES:g} % of rows"
     return Check("duplicates", FAULT if bad else FINE, _count(copies, n), limit, sentence if bad else few)
 
 
@@ -96,7 +104,7 @@ def _check_drift(cosine: Number, drift: Number) -> Check | None:
         UNCLEAR: f"{alike}, about as much as unusual isotropic pairs: {level}.",
         FINE: f"{alike}; {level}.",
     }[outcome]
-    measured = format_estimate(cosine, cosine.low, cosine.high)
+    measured = _three_decimals(cosine, cosine.low, cosine.high)
     return Check("drift", outcome, measured, format_number(limit), sentence, "Centre()" if outcome != FINE else "")
 
 
@@ -121,7 +129,9 @@ def _check_coordinates(cloud: Cloud) -> Check | None:
         more = f", more than the other {d - 1:,} together" if outcome == FAULT else ""
         sentence = f"Coordinate {order[0]} decides {share} of the mean squared cosine{more}."
     repair = "Standardise()" if outcome != FINE else ""
-    return Check("dominant coordinates", outcome, format_estimate(part, low, high), format_number(HALF), sentence, repair)
+    return Check(
+        "dominant coordinates", outcome, _three_decimals(part, low, high), format_number(HALF), sentence, repair, count * (outcome == FAULT)
+    )
 
 
 def _dominance(values: Floats, count: int) -> Floats:
@@ -164,9 +174,10 @@ def _check_cones(cloud: Cloud) -> Check | None:
     if split is None:
         return None
     outcome = _judge(split.low, split.high, split.share, ONE_PEAK)
-    measured = format_estimate(split.share, split.low, split.high)
+    measured = _three_decimals(split.share, split.low, split.high)
     count = f"{'at least ' if split.cones == MOST_CONES else ''}{split.cones}"
-    explains = f"{format_share(split.share)} of the variance along a line between two centres is a gap; one peak allows {ONE_PEAK:.0%}"
+    gap = f"{format_share(split.share)} of the variance along a line between two centres is a gap"
+    explains = f"{gap}; one peak allows {format_share(ONE_PEAK)}"
     sentence = {
         FAULT: f"The points fall into {count} separate groups: {explains}.",
         UNCLEAR: f"The points may fall into separate groups: {explains}.",
@@ -176,12 +187,14 @@ def _check_cones(cloud: Cloud) -> Check | None:
     return Check("several cones", outcome, measured, format_number(ONE_PEAK), sentence, repair)
 
 
-def _check_spectrum(cloud: Cloud, *, explained: bool) -> Iterator[Check]:
-    """No direction may hold more variance than all others together, and half of the dimensions must be in use."""
+def _check_spectrum(cloud: Cloud, removed: int, *, explained: bool) -> Iterator[Check]:
+    """No direction may hold more variance than all others together, and half of the dimensions must be in use.
+
+    `removed`: how many dominant coordinates there are; they and dominant directions are left out of the dimensions in use.
+    """
     degrees = min(cloud.n - 1, cloud.d)
     if not cloud.has("second") or degrees < 4:
         return
-    removed = 0
     if not explained:
         count = _count_dominant(cloud.spectrum().values, degrees)
         part = cloud.spectral(lambda values: _dominance(values, count), bounds=(0.0, 1.0))
@@ -192,16 +205,14 @@ def _check_spectrum(cloud: Cloud, *, explained: bool) -> Iterator[Check]:
             if outcome == FAULT and count > 1:
                 sentence = f"Each of {count} directions holds more variance than all that have less together."
             repair = f"AllButTheTop(k={count})" if outcome != FINE else ""
-            measured = format_estimate(part, part.low, part.high)
+            measured = _three_decimals(part, part.low, part.high)
             yield Check("dominant directions", outcome, measured, format_number(HALF), sentence, repair)
     used = cloud.spectral(lambda values: dimensions_in_use(values[..., removed:]), bounds=(1.0, float(degrees)))
     if not np.isfinite(used) or not np.isfinite(used.null):
         return
     outcome = _judge(used.low, used.high, used, used.null / 2, above=False)
-    sentence = (
-        f"{used:.0f} of {cloud.d:,} dimensions hold {VARIANCE:.0%} of the variance{' that is left' * bool(removed)}; isotropic points of "
-        f"this n and d would use {used.null:.0f}."
-    )
+    hold = f"{used:.0f} of {cloud.d:,} dimensions hold {format_share(VARIANCE)} of the variance{' that is left' * bool(removed)}"
+    sentence = f"{hold}; isotropic points of this n and d would use {used.null:.0f}."
     sentence += " More than half of the numbers can be dropped at almost no loss." if outcome == FAULT else ""
     repair = f'Whiten("pca", n_components={used:.0f})' if outcome != FINE else ""
     measured = f"{used:.0f}" + (f" [{used.low:.0f}, {used.high:.0f}]" if np.isfinite(used.low) else "")
