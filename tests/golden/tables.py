@@ -28,7 +28,8 @@ def pick(frame: pd.DataFrame, **wanted: Any) -> pd.DataFrame:
 def plain_rows(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of a run; what the specification says about a row in words becomes two columns."""
     specs = read_specifications(table)
-    rows = table.assign(**{name: pd.array([spec.get(name, "") for spec in specs], "string") for name in ("note", "verdict")})
+    words = [name for name in ("note", "verdict") if name not in table]
+    rows = table.assign(**{name: pd.array([spec.get(name, "") for spec in specs], "string") for name in words})
     return plain_frame(rows)
 
 

@@ -19,16 +19,19 @@ PLACE = ["model", "revision", "step", "seed", "stack", "kind", "layer", "head", 
 """The columns that name a row of the wide table."""
 HEAD = ["model", "measured", "layers", "data"]
 NEXT = 'table("mean_cosine"), to_frame(wide=True), plot("mean_cosine"), series(), statistics()'
+WORDS = ("note", "verdict", "convention", "cell")
+"""What the settings of a row say about its own number."""
+KEPT = ("note", "cell")
+"""Those that rows have in every run."""
 SHOWN = 12
 """Models of a run that are listed, and metrics that are named."""
 
 
 def without_settings(table: pd.DataFrame) -> pd.DataFrame:
-    """Rows with the note on the number and the key of the cell, in place of the settings, which a run stores once per cell."""
+    """Rows with the words on the number and the key of the cell, in place of the settings, which a run stores once per cell."""
     known = {text: parse_object(text) for text in table["spec"].unique()}
-    parts = {name: {text: spec.get(name) for text, spec in known.items()} for name in ("note", "cell")}
-    columns = {name: table["spec"].map(values).astype("string") for name, values in parts.items()}
-    return table.drop(columns="spec").assign(**columns)
+    columns = {name: table["spec"].map({text: spec.get(name) for text, spec in known.items()}).astype("string") for name in WORDS}
+    return table.drop(columns="spec").assign(**{name: own for name, own in columns.items() if name in KEPT or own.notna().any()})
 
 
 def order_metrics(names: Iterable[str]) -> list[str]:
