@@ -19,7 +19,7 @@ PLACE = ["model", "revision", "step", "seed", "stack", "kind", "layer", "head", 
 """The columns that name a row of the wide table."""
 HEAD = ["model", "measured", "layers", "data"]
 NEXT = 'table("mean_cosine"), to_frame(wide=True), plot("mean_cosine"), series(), statistics()'
-WORDS = ("note", "verdict", "convention", "cell")
+WORDS = ("note", "verdict", "cell")
 """What the settings of a row say about its own number."""
 KEPT = ("note", "cell")
 """Those that rows have in every run."""
