@@ -86,4 +86,4 @@ def test_the_wide_table_holds_the_values_of_the_long_one(good_run, tmp_path):
     own = long[(long["model"] == "small-bert") & (long["kind"] == "hidden") & (long["layer"] == 1)].set_index("metric")["value"]
     row = wide[(wide["model"] == "small-bert") & (wide["kind"] == "hidden") & (wide["layer"] == 1)].iloc[0]
     assert row[own.index].to_numpy(float) == pytest.approx(own.to_numpy(float), nan_ok=True, rel=1e-12)
-    isoscope("table", good_run, "--wide", "--series").refused("--wide have no effect on --series")
+    isoscope("table", good_run, "--wide", "--series").refused("leave out --series and --convention")

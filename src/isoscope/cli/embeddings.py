@@ -62,8 +62,10 @@ def run(
     from isoscope.runs.embedding_diagnosis import diagnose
     from isoscope.runs.matrix_geometry import Geometry, geometry
 
-    if (convention is not None) + bool(metric) + bool(repair) > 1:
-        raise IsoscopeError("A --convention or a --repair chooses the metrics itself; leave the other options out.")
+    if metric and (convention or repair):
+        raise IsoscopeError(f"A {'--convention' if convention else '--repair'} chooses the metrics itself; leave out --metric.")
+    if convention and repair:
+        raise IsoscopeError("A --repair is judged by the checks of isoscope; leave out --convention.")
     known = {entry.name: entry for entry in metrics("points")}
     for name in metric or []:
         if name not in known:

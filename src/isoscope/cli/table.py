@@ -61,8 +61,10 @@ def run(
     form = _choose_format("json" if json else format, out)
     if form is not None and form not in FORMATS:
         raise IsoscopeError(f"--format must be csv, json or parquet; got {form!r}{nearest(form, FORMATS) or '.'}")
-    if series and (policy or wide):
-        raise IsoscopeError("--policy and --wide have no effect on --series, which contains every policy; leave them out.")
+    if series and policy:
+        raise IsoscopeError("--policy has no effect on --series, which contains every policy; leave it out.")
+    if wide and (series or convention):
+        raise IsoscopeError("--wide arranges the metrics of a run; leave out --series and --convention.")
     if convention and (metric or policy or series):
         raise IsoscopeError("A --convention chooses metrics and tokens itself; leave out --metric, --policy and --series.")
     results = Results(path)

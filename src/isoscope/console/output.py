@@ -146,8 +146,11 @@ def _select_columns(table: Table, columns: list[int], repeated: set[int], *, tit
         column = table.columns[i]
         part.add_column(column.header, justify=column.justify, no_wrap=column.no_wrap, overflow=column.overflow)
     cells = [list(table.columns[i].cells) for i in columns]
-    for row, values in zip(table.rows, zip(*cells, strict=True), strict=True):
-        if repeated and not any(str(value).strip() for i, value in zip(columns, values, strict=True) if i not in repeated):
+    others = [list(column.cells) for i, column in enumerate(table.columns) if i not in {*columns, *repeated}]
+    elsewhere = {at for own in others for at, cell in enumerate(own) if str(cell).strip()}
+    for at, (row, values) in enumerate(zip(table.rows, zip(*cells, strict=True), strict=True)):
+        here = any(str(value).strip() for i, value in zip(columns, values, strict=True) if i not in repeated)
+        if repeated and not here and at in elsewhere:
             continue
         part.add_row(*values, style=row.style, end_section=row.end_section)
     return part
