@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from make_gallery import PICTURES, ROOT, light
 
+from isoscope.charts.print_chart import PRINT, render_chart
 from isoscope.estimation.matrix_cloud import cloud_of
 from isoscope.estimation.metric import Metric, Series
 from isoscope.estimation.profile import Profile
 from isoscope.metrics import registry
-from isoscope.report.figure_files import PRINT, render_chart
 from isoscope.testing import attention_cloud, random_attention, random_clouds
 
 FOLDER = PICTURES.parent / "metrics"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from isoscope.core.number import Number
     from isoscope.measuring.measure import measure
     from isoscope.measuring.sweep import sweep
+    from isoscope.runs.embedding_diagnosis import diagnose
     from isoscope.runs.matrix_geometry import geometry
     from isoscope.runs.merging import merge
     from isoscope.runs.results import Results, open
@@ -35,6 +36,7 @@ __all__ = [
     "Results",
     "WatchCallback",
     "__version__",
+    "diagnose",
     "geometry",
     "measure",
     "merge",
@@ -52,6 +54,7 @@ _FOUND_IN = {
     "Number": "isoscope.core.number",
     "Results": "isoscope.runs.results",
     "WatchCallback": "isoscope.watching.callbacks",
+    "diagnose": "isoscope.runs.embedding_diagnosis",
     "geometry": "isoscope.runs.matrix_geometry",
     "measure": "isoscope.measuring.measure",
     "merge": "isoscope.runs.merging",

@@ -11,7 +11,7 @@ def test_help_shows_examples(verb):
     assert answer.err == ""
     assert "Example" in answer.out
     assert f"isoscope {verb} " in answer.out.partition("Example")[2]
-    assert max(map(len, answer.out.splitlines())) <= 120
+    assert max(map(len, answer.out.splitlines())) <= 80
 
 
 def test_the_version():

@@ -1,6 +1,7 @@
 """isoscope compare from the command line: tables that fit, whole JSON, exit codes, one sentence for a mistake."""
 
 import json
+import re
 
 import pytest
 
@@ -30,13 +31,17 @@ def test_a_run_against_itself_passes(good_run):
     answer = isoscope("compare", good_run, good_run, "--fail-over", "0").worked()
     assert "small-bert: between_cosine is the same in all of" in answer.out
     assert "No difference is clearly larger than 0." in answer.out
-    assert max(map(len, answer.out.splitlines())) <= 100
+    assert max(map(len, answer.out.splitlines())) <= 80
+    assert "nan" not in answer.out
+    assert "moved" not in answer.out.partition("between_cosine:")[2].partition("Differences")[0]  # an empty column
 
 
 def test_what_moved_is_told_and_fails_the_build(good_run, tuned):
     answer = isoscope("compare", good_run, tuned, "--metric", "between_cosine", "--fail-over", "0.002")
     assert answer.code == 1
-    assert answer.err == ""
+    assert answer.err.startswith("Next:\n  isoscope report ")
+    assert max(map(len, answer.out.splitlines())) <= 80
+    assert re.search(r"^ *2 .* up? *$|^ *2 .* down *$", answer.out, re.MULTILINE)
     told = json.loads(isoscope("compare", good_run, tuned, "--metric", "between_cosine", "--fail-over", "0.002", "--json").out)
     rows = {(row["kind"], row["layer"]): row for row in told["rows"]}
     assert {row["how"] for row in told["rows"]} == {"paired"}

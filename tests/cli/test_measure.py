@@ -1,9 +1,8 @@
 """isoscope measure names the run, its cells and odd names as they are."""
 
-import json
-
 import pytest
 
+from isoscope.runs.results import Results
 from tests.cli.calling import isoscope, read_csv, read_strict_json
 from tests.cli.conftest import FAST
 
@@ -12,7 +11,7 @@ def test_measure_names_the_run_and_its_cells(good_run, bert, gpt2, paragraphs):
     words = ("measure", bert, gpt2, "--data", paragraphs, "--out", good_run)
     again = isoscope(*words).worked()
     assert again.out == f"{good_run}\n"
-    assert [line.partition(" (")[0] for line in again.err.splitlines()] == [
+    assert [line.partition(" (")[0] for line in again.err.partition("Next:")[0].splitlines()] == [
         "small-bert: already measured",
         "small-gpt2: already measured",
     ]
@@ -40,7 +39,7 @@ def test_odd_names_are_printed_as_they_are(tmp_path, model_copy, paragraphs):
     assert f"{folder.name}: loading\n" in measured.err
     rows = read_strict_json(isoscope("table", out, "--metric", "mean_norm", "--policy", "all", "--json").worked().out)
     assert [row["model"] for row in rows] == [folder.name]
-    assert json.loads(rows[0]["spec"])["data"] == text.name
+    assert Results(out).manifests()[0]["spec"]["data"] == text.name
     assert read_csv(isoscope("table", out, "--metric", "mean_norm", "--policy", "all"))["model"].tolist() == [folder.name]
     isoscope("measure", folder, "--data", text, "--out", out, "--seq-len", "99", *FAST).refused(
         f"{folder.name.replace(chr(10), ' ')} takes at most 64 tokens"

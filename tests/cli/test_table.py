@@ -39,7 +39,8 @@ def test_several_series_one_of_them_stored(good_run):
 
 def test_the_table_in_every_format(good_run, tmp_path):
     table = read_csv(isoscope("table", good_run))
-    assert list(table.columns) == list(TABLE_COLUMNS)
+    assert list(table.columns) == [*(name for name in TABLE_COLUMNS if name != "spec"), "note", "cell"]
+    assert set(table["cell"]) == {manifest["key"] for manifest in Results(good_run).manifests()}
     assert set(table["policy"]) == {"all"}
     assert not table.duplicated(["model", "stack", "layer", "metric"]).any()  # the state after the final norm has a layer of its own
     rows = read_strict_json(isoscope("table", good_run, "--json").worked().out)
@@ -76,3 +77,13 @@ def test_the_series(good_run):
     spectrum = series.query("name == 'spectrum' and model == 'small-bert' and kind == 'hidden' and layer == 2 and policy == 'all'")
     assert len(spectrum) == 32
     assert (np.diff(spectrum.sort_values("x")["y"]) <= 0).all()
+
+
+def test_the_wide_table_holds_the_values_of_the_long_one(good_run, tmp_path):
+    isoscope("table", good_run, "--wide", "--out", tmp_path / "wide.csv").worked()
+    wide, long = pd.read_csv(tmp_path / "wide.csv"), Results(good_run).table()
+    assert len(wide) == len(long[["model", "stack", "kind", "layer"]].drop_duplicates())
+    own = long[(long["model"] == "small-bert") & (long["kind"] == "hidden") & (long["layer"] == 1)].set_index("metric")["value"]
+    row = wide[(wide["model"] == "small-bert") & (wide["kind"] == "hidden") & (wide["layer"] == 1)].iloc[0]
+    assert row[own.index].to_numpy(float) == pytest.approx(own.to_numpy(float), nan_ok=True, rel=1e-12)
+    isoscope("table", good_run, "--wide", "--series").refused("leave out --series and --convention")

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -20,9 +21,40 @@ def test_numbers_are_never_cut_however_many_columns_there_are(capsys):
     names = [f"column {i}" for i in range(14)]
     table = output.new_table(names, title="Wide")
     table.add_row(*(f"{i}.123 [0.1, 0.2]" for i in range(14)))
-    text = "\n".join(printed(capsys, table))
+    lines = printed(capsys, table)
+    text = "\n".join(lines)
     assert all(f"{i}.123 [0.1, 0.2]" in text for i in range(14))
     assert all(name in text for name in names)
+    assert max(map(len, lines)) <= output.WIDTH == 80
+    assert text.count("column 0") == text.count("0.123 [0.1, 0.2]") - 1 == 5  # each part names its rows; 10.123 has the digits, too
+
+
+def test_a_column_without_content_is_left_out(capsys):
+    table = output.new_table(["layer", "95 % interval", "value"])
+    table.add_row("0", "", "0.1")
+    table.add_row("1", " ", "0.2")
+    assert "interval" not in "\n".join(printed(capsys, table))
+    table.add_row("2", "0.1 to 0.3", "0.2")
+    assert "interval" in "\n".join(printed(capsys, table))
+
+
+def test_parts_of_a_wide_table_repeat_every_column_that_names_a_row(capsys):
+    table = output.new_table(["model", "stack", *(f"metric {i}" for i in range(9))], words=("model", "stack"))
+    table.add_row("bert-base-uncased", "encoder", *(f"0.{i}00 ± 0.010" for i in range(9)), style="bold")
+    lines = printed(capsys, table)
+    rows = [line for line in lines if "bert-base" in line]
+    assert len(rows) > 1
+    assert all("encoder" in line for line in rows)
+    assert max(map(len, lines)) <= 80
+
+
+def test_next_steps_are_no_output(capsys):
+    output.print_next_steps(("isoscope table runs/a", "shows it"), ("isoscope report runs/\x1b[2Ja", "draws it"))
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.splitlines()[0] == "Next:"
+    assert re.search(r"^  isoscope table runs/a +shows it$", shown.err, re.MULTILINE)
+    assert "\x1b" not in shown.err
 
 
 def test_text_wraps_beside_whole_numbers(capsys):

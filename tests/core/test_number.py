@@ -58,3 +58,35 @@ def test_sample_sizes_within_one_percent_are_the_same():
     assert same_n(1000, 1010)
     assert same_n(1010, 1000)
     assert not same_n(1000, 1011)
+
+
+def test_a_number_shows_its_interval_and_its_null_and_prints_as_a_float():
+    number = full(0.3)
+    assert repr(number) == "0.300 [0.200, 0.400], isotropic 0.010"
+    assert repr([number]) == f"[{number!r}]"
+    assert number._repr_html_() == "0.300 [0.200, 0.400], isotropic 0.010"
+    assert (str(number), f"{number}", f"{number:.2f}", f"{number:+.1e}", "%.1f" % number) == ("0.3", "0.3", "0.30", "+3.0e-01", "0.3")  # noqa: UP031
+    assert repr(Number(0.822, n=9, d=9, low=0.82, high=0.823, null=0.0)) == "0.822 [0.820, 0.823], isotropic 0.000"
+    assert repr(Number(math.inf, n=9, d=9)) == "inf"
+    assert Number(math.nan, n=9, d=9, note="a < b")._repr_html_() == "not defined (a &lt; b)"
+
+
+def test_files_and_frames_take_a_number_for_a_float():
+    import csv
+    import io
+
+    import numpy as np
+    import pandas as pd
+
+    number = full(1 / 3)
+    row = io.StringIO()
+    csv.writer(row).writerow([number])
+    assert float(row.getvalue()) == 1 / 3
+    assert json.dumps([number]) == json.dumps([1 / 3])
+    assert np.array([number]).dtype == np.float64
+    assert np.mean([number, number]) == 1 / 3
+    frame = pd.DataFrame({"x": [number, 1.0]})
+    assert frame["x"].dtype == np.float64
+    assert frame["x"].sum() == 4 / 3
+    assert hash(number) == hash(1 / 3)
+    assert {1 / 3: "a"}[number] == "a"

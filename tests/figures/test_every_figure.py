@@ -7,10 +7,10 @@ import json
 import pandas as pd
 import pytest
 
+from isoscope.charts.print_chart import render_chart
 from isoscope.core.model_groups import select_one_checkpoint
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.figures import figures
-from isoscope.report.figure_files import render_chart
 from isoscope.studies.isotropic_null.experiment import DIMENSIONS
 from isoscope.studies.isotropic_null.experiment import isotropic_tables as null_tables
 from isoscope.studies.untrained_block.curves import CURVES, HISTOGRAM

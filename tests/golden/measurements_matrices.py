@@ -43,14 +43,16 @@ def matrix_drifting(shop: Workshop) -> Outcome:
     """A file of several arrays on the command line, and the same numbers under each convention."""
     path = shop.at("drifting.npz")
     np.savez(path, wanted=inputs.drifting_matrix(), other=np.zeros((3, 2)))
-    numbers = shop.json("embeddings", path, key="wanted", seed=1, sample=200, quiet=True)
+    numbers = shop.json("embeddings", path, key="wanted", seed=1, sample=200, quiet=True)["numbers"]
+    repaired = shop.json("embeddings", path, key="wanted", repair="Centre()", sample=200)["Centre()"]
     chosen = shop.json("embeddings", path, key="wanted", metric=["mean_cosine", "gride"])
     conventions = shop.json("conventions", path, key="wanted", sample=200)
     few = shop.json("conventions", path, key="wanted", convention=CONVENTIONS[:2])
     told = {name: shop.json("embeddings", path, key="wanted", convention=name, sample=200) for name in CONVENTIONS}
     frames = {"numbers": tabulate_numbers(numbers), "chosen": tabulate_numbers(chosen), "conventions": plain_frame(conventions)}
     told_frame = plain_frame([{"convention": name, "metric": metric} | x for name, own in told.items() for metric, x in own.items()])
-    return Outcome(frames | {"told": told_frame, "few": plain_frame(few)})
+    frames |= {"told": told_frame, "few": plain_frame(few), "repaired": tabulate_numbers(repaired["numbers"])}
+    return Outcome(frames, {"repaired": repaired["diagnosis"]["headline"]})
 
 
 @golden("matrices", EXACT)
@@ -68,7 +70,7 @@ def matrix_wide(shop: Workshop) -> Outcome:
     """More columns than rows, from a column of a table."""
     path = shop.at("wide.parquet")
     pd.DataFrame({"vector": list(inputs.drifting_matrix()[:9])}).to_parquet(path)
-    numbers = shop.json("embeddings", path, key="vector", allow_wide=True)
+    numbers = shop.json("embeddings", path, key="vector", allow_wide=True)["numbers"]
     conventions = shop.json("conventions", path, key="vector", allow_wide=True)
     return Outcome({"numbers": tabulate_numbers(numbers), "conventions": plain_frame(conventions)})
 

@@ -111,10 +111,19 @@ def text_decoder(shop: Workshop) -> Outcome:
     body = json.loads(shop.command("table", out, policy="body", json=True, metric=["mean_cosine", "gride"]))
     shop.command("table", out, series=True, metric="spectrum", format="parquet", out=shop.at("spectrum.parquet"))
     comma = pd.read_csv(io.StringIO(shop.command("table", out, convention=["godey2024", "razzhigaev2024"], format="csv")))
-    frames = {"rows": plain_rows(table), "body": plain_rows(pd.DataFrame(body)), "conventions": plain_rows(comma)}
+    wide = pd.read_csv(io.StringIO(shop.command("table", out, wide=True, metric="mean_cosine")))
+    shop.command("report", out, only="layer_profile", metric="mean_cosine", width="86mm", figures=shop.at("figures"))
+    frames = {
+        "wide": plain_frame(wide),
+        "rows": plain_rows(table),
+        "body": plain_rows(pd.DataFrame(body)),
+        "conventions": plain_rows(comma),
+    }
     series = digest_series(pick(names.open_series(out), policy="all"))
     spectrum = digest_series(pd.read_parquet(shop.at("spectrum.parquet")))
-    return Outcome(frames | {"series": series, "spectrum": spectrum}, {"told": told} | describe_cells(table))
+    return Outcome(
+        frames | {"series": series, "spectrum": spectrum}, {"told": told} | describe_cells(names.open_table(out, policy="every"))
+    )
 
 
 @golden("models")

@@ -28,7 +28,9 @@ def pick(frame: pd.DataFrame, **wanted: Any) -> pd.DataFrame:
 def plain_rows(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of a run; what the specification says about a row in words becomes two columns."""
     specs = read_specifications(table)
-    rows = table.assign(**{name: pd.array([spec.get(name, "") for spec in specs], "string") for name in ("note", "verdict")})
+    words = {name: pd.array([spec.get(name, "") for spec in specs], "string") for name in ("note", "verdict")}
+    # The command line prints these words as columns of their own, in place of the specification.
+    rows = table.assign(**{name: table[name].astype("string").fillna("") if name in table else own for name, own in words.items()})
     return plain_frame(rows)
 
 

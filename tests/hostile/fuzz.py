@@ -113,8 +113,8 @@ def _worker(pipe, seeds: str) -> None:
 
 def _start_drawing() -> None:
     """Start what draws, which reserves more addresses than a case may take, and have the page's script made, which is kept."""
+    from isoscope.charts.print_chart import render_chart
     from isoscope.report.bundle import vega_script
-    from isoscope.report.figure_files import render_chart
 
     render_chart({"mark": "point", "data": {"values": []}}, "png")
     vega_script()

@@ -73,6 +73,11 @@ def _arrays(folder: Path) -> None:
     pq.write_table(pa.table({"x": fixed, "n": range(40)}), folder / "fixed.parquet", row_group_size=16)
     pq.write_table(pa.table({"x": list(X)}), folder / "list.parquet", compression="zstd")
     pq.write_table(pa.table({f"d{j}": X[:, j] for j in range(6)}), folder / "columns.parquet")
+    np.savetxt(folder / "a.csv", X, delimiter=",", header="a,b,c,d,e,f", comments="")
+    np.savetxt(folder / "b.tsv", X, delimiter="\t")
+    import torch
+
+    torch.save({"x": torch.from_numpy(X.copy()), "bias": torch.ones(6)}, folder / "t.pt")
 
 
 def _text(folder: Path) -> None:

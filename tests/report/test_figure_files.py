@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from isoscope.charts import print_chart
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.report import draw_figure, figure_files, write_figures
@@ -45,8 +46,8 @@ def test_names_that_svg_cannot_hold_are_written_out(tables, tmp_path, name):
 
 def test_without_addresses_to_reserve_nothing_is_drawn(tables, tmp_path, monkeypatch):
     """What draws would end the process."""
-    monkeypatch.setattr(figure_files, "addresses_left", lambda: 3 << 30)
-    figure_files.load_converter.cache_clear()
+    monkeypatch.setattr(print_chart, "addresses_left", lambda: 3 << 30)
+    print_chart.load_converter.cache_clear()
     with pytest.raises(
         IsoscopeError, match=r"Drawing reserves 66 GB of address space, but this process has only 3 GB left; raise or remove `ulimit -v`"
     ):

@@ -80,9 +80,9 @@ def object_npz(path):
     ("name", "write", "sentence"),
     [
         (
-            "x.csv",
+            "x.xlsx",
             lambda p: p.write_text("1,2"),
-            r"x\.csv must be a matrix in one of \.npy, \.npz, \.safetensors, \.parquet; it ends in '\.csv'",
+            r"x\.xlsx must be a matrix in one of \.npy, \.npz, \.safetensors, \.parquet, \.csv, \.tsv, \.pt, \.pth; it ends in '\.xlsx'",
         ),
         ("none.npy", lambda p: None, r"There is no file called .*none\.npy"),
         ("x.npy", lambda p: p.mkdir(), r"x\.npy is a folder; name one file in it"),

@@ -60,7 +60,25 @@ def arrange_panels(panels: list[Any], table: pd.DataFrame, *, columns: int = 2, 
     if len(panels) > 1:
         chart = _build_chart(alt.ConcatChart, concat=list(panels), columns=columns, resolve=alt.Resolve(scale=scale))
     chart.params = [alt.VariableParameter(name="policy", value=list_policies(table)[0])]
+    object.__setattr__(chart, "__class__", _shown_as_svg(type(chart)))  # a chart takes plain assignments for fields of Vega-Lite
     return chart
+
+
+SHOWN_AS_SVG: dict[Any, Any] = {}
+"""The classes that `_shown_as_svg` made, by the kind of chart."""
+
+
+def _shown_as_svg(kind: Any) -> Any:
+    """The same kind of chart, which a notebook shows as SVG: Altair's own way needs a network."""
+
+    def show(chart: Any, *included: Any, **excluded: Any) -> dict[str, str]:
+        from isoscope.charts.print_chart import PRINT, render_chart
+
+        return {"image/svg+xml": render_chart(chart.to_dict() | {"config": PRINT}, "svg").decode(), "text/plain": repr(type(chart))}
+
+    if kind not in SHOWN_AS_SVG:
+        SHOWN_AS_SVG[kind] = type(kind.__name__, (kind,), {"_repr_mimebundle_": show, "__module__": kind.__module__})
+    return SHOWN_AS_SVG[kind]
 
 
 def _build_chart(kind: Any, **properties: Any) -> Any:

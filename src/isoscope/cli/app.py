@@ -12,23 +12,47 @@ import typer
 from isoscope import __version__
 from isoscope.cli import cite, claims, compare, embeddings, list_, measure, merge, report, serve, sweep, table, train, verify
 from isoscope.console.output import print_note
+from isoscope.console.panels import Verb, Verbs, group_options
 from isoscope.core.registry import modules_of
 
 app = typer.Typer(
     name="isoscope",
     help="A microscope for the geometry of Transformer representations.",
-    no_args_is_help=True,
+    cls=Verbs,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 PANELS: dict[str, tuple[ModuleType, ...]] = {
-    "Measure": (measure, sweep, train, embeddings),
-    "Read a run": (table, report, serve, compare, claims, cite, list_),
-    "Maintain runs": (merge, verify),
+    "Embeddings": (embeddings,),
+    "Models: measure into a run": (measure, sweep, train),
+    "Read a run": (table, report, serve, compare, claims, cite),
+    "Keep runs in order": (merge, verify),
+    "Studies": (),
+    "Look up": (list_,),
 }
-"""The verbs of the instrument under the headings of `isoscope --help`. A verb is called by the name of its file."""
+"""The verbs of the instrument under the headings of `isoscope --help`, by task. A verb is called by the name of its file."""
+START = """\
+A microscope for the geometry of Transformer representations.
+
+Are my embeddings healthy?
+  isoscope embeddings vectors.npy
+
+How anisotropic is each layer of my model?
+  isoscope measure ./my-model --max-tokens 20000 --out runs/mine
+  isoscope table runs/mine --wide
+  isoscope report runs/mine --out mine.html
+
+What happens in the course of a training?
+  isoscope sweep runs/my-training --data corpus.txt --out runs/along
+  isoscope dynamics runs/along
+
+No model at hand? Two small trainings come with isoscope:
+  isoscope sweep embedded --out runs/embedded
+
+`isoscope --help` lists all commands, `isoscope COMMAND --help` the options of one."""
 
 
 def list_verbs() -> dict[str, dict[str, Callable[..., Any]]]:
@@ -44,7 +68,7 @@ def list_verbs() -> dict[str, dict[str, Callable[..., Any]]]:
 # Every verb is registered now, but imports what it runs on only when it is called: `--help` answers in half a second.
 for panel, verbs in list_verbs().items():
     for verb, run in verbs.items():
-        app.command(name=verb, rich_help_panel=panel)(run)
+        app.command(name=verb, cls=Verb, rich_help_panel=panel)(group_options(run))
 
 
 def _print_version(wanted: bool) -> None:
@@ -55,10 +79,18 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def isoscope(
-    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")] = False,
+    ctx: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.", metavar="", rich_help_panel="Options"),
+    ] = False,
 ) -> None:
     """A microscope for the geometry of Transformer representations."""
     from isoscope.core.errors import IsoscopeWarning
+
+    if ctx.invoked_subcommand is None:
+        typer.echo(START)
+        return
 
     # Warnings of other packages keep Python's form, with file and line: they are for developers.
     show_other = warnings.showwarning

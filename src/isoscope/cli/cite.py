@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
+
 import typer
 
 from isoscope.console.arguments import Json, RunFolder
-from isoscope.console.output import print_json
+from isoscope.console.output import print_json, print_next_steps
 
 
 def run(path: RunFolder, json: Json = False) -> None:
@@ -25,3 +27,4 @@ def run(path: RunFolder, json: Json = False) -> None:
     typer.echo(" ".join(cited.methods))
     for entry in cited.entries.values():
         typer.echo(f"\n{entry}")
+    print_next_steps((f"isoscope report {shlex.quote(path)} --figures figures/", "the charts for the paper, as SVG, PDF and PNG"))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from isoscope.console.arguments import Json, OnRequest, RunFolders
-from isoscope.console.output import new_table, print_json, print_table, print_text
+from isoscope.console.output import new_table, print_json, print_next_steps, print_table, print_text
 
 if TYPE_CHECKING:
     from isoscope.report.paper_verdicts import VerdictRow
@@ -51,6 +52,7 @@ def run(
         print_json([asdict(row) for row in verdicts])
     else:
         _print_verdicts(verdicts)
+        print_next_steps((f"isoscope report {' '.join(map(shlex.quote, runs))} --out report.html", "the claims with their charts"))
     failures.raise_all("the verdicts")
     if strict and any(row.outcome == "fails" for row in verdicts):
         raise typer.Exit(1)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from isoscope.console.arguments import Json, Policy
-from isoscope.console.output import new_table, print_json, print_table, print_text, to_records
+from isoscope.console.output import new_table, print_json, print_next_steps, print_table, print_text, to_records
 from isoscope.core.wording import format_count, format_interval, format_number
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ def run(
         _print_comparison(comparison)
         if over is not None:
             print_text(_describe_excess(over, fail_over or 0.0))
+        runs = " ".join(map(shlex.quote, dict.fromkeys([run_a, run_b])))
+        print_next_steps((f"isoscope report {runs} --out report.html", "the same numbers as charts"))
     # After everything is printed, so that a failing check also shows what moved.
     if over is not None and len(over):
         raise typer.Exit(1)
@@ -89,15 +92,19 @@ def _print_comparison(comparison: Comparison) -> None:
         settings = ", ".join(f"{name} ({a}, {b})" for name, (a, b) in comparison.differ.items())
         print_text(f"Apart from the weights, the runs differ in {settings}.")
     for (first, second, metric), rows in comparison.rows.groupby(["model_a", "model_b", "metric"], sort=False):
-        title = f"{metric}: {first}" + (f" → {second}" if first != second else "")
-        table = new_table(
-            ["site", "A", "B", "difference", "95 % interval", "how", "moved"], title=title, text=("site",), words=("how", "moved")
-        )
-        for row in rows.to_dict("records"):
-            numbers = [format_number(row["a"]), format_number(row["b"]), format_number(row["difference"], sign=True)]
+        own = rows.to_dict("records")
+        ways, stacks = {str(row["how"]) for row in own}, {str(row["stack"]) for row in own}
+        # What is the same in all rows stands in the title.
+        title = [f"{metric}: {first}" + (f" → {second}" if first != second else ""), *(stacks if len(stacks) == 1 else ())]
+        title += ways if len(ways) == 1 else ()
+        table = new_table(["layer", "A", "B", "B − A", "95 % interval", "moved", "how"], words=("layer", "moved", "how"))
+        for row in own:
+            values = [format_number(row["a"]), format_number(row["b"]), format_number(row["difference"], sign=True, missing="")]
             moved = ("up" if row["difference"] > 0 else "down") if row["moved"] else ""
-            table.add_row(_name_site(row), *numbers, format_interval(row["low"], row["high"], sign=True), row["how"], moved)
+            interval = format_interval(row["low"], row["high"], sign=True)
+            table.add_row(_name_site(row, len(stacks) > 1), *values, interval, moved, row["how"] if len(ways) > 1 else "")
         print_text()
+        print_text(", ".join(title), style="italic")
         print_table(table)
     print_text(NOTE)
 
@@ -112,8 +119,8 @@ def _describe_excess(over: pd.DataFrame, limit: float) -> str:
     return f"{count} clearly larger than {limit:g}; the largest is that of {largest}."
 
 
-def _name_site(row: Any) -> str:
-    import pandas as pd
+def _name_site(row: Any, with_stack: bool = True) -> str:
+    from isoscope.runs.result_views import name_place
 
-    kind = "" if row["kind"] == "hidden" else f" {row['kind']}"
-    return f"{row['stack']}{kind}" + ("" if pd.isna(row["layer"]) else f" {row['layer']}")
+    place = name_place(row["kind"], row["layer"])
+    return f"{row['stack']} {place}" if with_stack else place

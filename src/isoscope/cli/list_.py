@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from isoscope.console.arguments import Json
-from isoscope.console.output import new_table, print_json, print_table
+from isoscope.console.output import new_table, print_json, print_next_steps, print_table
 
 NAMES = ("name", "family", "modality")
 """Columns that are never broken."""
@@ -36,6 +36,7 @@ def run(
     for row in rows:
         table.add_row(*map(str, row.values()))
     print_table(table)
+    print_next_steps(NEXT[what])
 
 
 def _metrics() -> list[dict[str, str]]:
@@ -102,6 +103,14 @@ def _recipes() -> list[dict[str, str]]:
     ]
 
 
+NEXT = {
+    "metrics": ("isoscope table RUN --metric NAME", "one metric of a run"),
+    "families": ("isoscope measure MODEL --out RUN", "measures a model of any of these"),
+    "sources": ("isoscope measure MODEL --data SOURCE --out RUN", "measures it on your own data"),
+    "figures": ("isoscope report RUN --only NAME --figures figures/", "one figure as SVG, PDF and PNG"),
+    "claims": ("isoscope claims RUN", "tests them on a run"),
+    "recipes": ("isoscope train NAME", "trains one, and writes its checkpoints"),
+}
 LISTS: dict[str, Callable[[], list[dict[str, str]]]] = {
     "metrics": _metrics,
     "families": _families,

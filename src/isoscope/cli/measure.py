@@ -180,4 +180,4 @@ def run(
         for line in describe_measurement(models, split_into=split_into, **options):
             typer.echo(line)
         return
-    print_run(measure(models, split_into=split_into, **options), as_json=json)
+    print_run(measure(models, split_into=split_into, **options), as_json=json, quiet=options["quiet"])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from isoscope.console.arguments import OnRequest, RunFolders
-from isoscope.console.output import print_json, print_note, write_errors_as_user_errors
+from isoscope.console.arguments import RunFolders
+from isoscope.console.output import print_json, print_next_steps, print_note, write_errors_as_user_errors
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,10 +20,19 @@ def run(
     runs: RunFolders,
     out: Annotated[str, typer.Option(help="The file of the page.")] = "report.html",
     figures: Annotated[str | None, typer.Option(help="A folder for the same figures as SVG, PDF and PNG.")] = None,
-    metric: OnRequest = None,
     only: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="With --figures: write only this figure, and no page; may be repeated.")
     ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A metric or series that is computed only on request; with --only layer_profile, the metrics to draw, each as a figure of "
+            "its own for a paper. May be repeated."
+        ),
+    ] = None,
+    width: Annotated[
+        str, typer.Option(metavar="LENGTH", help="With --only layer_profile --metric: the width of the figure, as 3.25in or 86mm.")
+    ] = "3.25in",
     title: Annotated[str | None, typer.Option(help="The title of the page.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the paths as JSON.")] = False,
 ) -> None:
@@ -34,7 +44,7 @@ def run(
 
     `isoscope report runs/bert --figures figures/`
 
-    `isoscope report runs/bert --only layer_profile --figures figures/`
+    `isoscope report runs/bert --only layer_profile --metric mean_cosine --width 86mm --figures figures/`
 
     `isoscope report runs/bert --metric local_share --metric local_share_excess --metric gride_scales`
     """
@@ -50,16 +60,37 @@ def run(
     table, series, manifests = read_runs(runs, metric or [])
     failures = Failures()
     with write_errors_as_user_errors(out):
-        drawn = write_figures(table, series, Path(figures), names=only, failures=failures) if figures else []
+        plotted = only == ["layer_profile"] and bool(metric)
+        if plotted:
+            drawn = _plot_metrics(table, metric or [], Path(figures or "."), width, title or "")
+        else:
+            drawn = write_figures(table, series, Path(figures), names=only, failures=failures) if figures else []
         page = None if only else write_report(table, series, manifests, Path(out), title=title, failures=failures)
     if json:
         print_json({"page": page and str(page), "figures": [str(path) for path in drawn]})
     else:
         for path in [*drawn, *([page] if page else [])]:
             typer.echo(f"{path}")
+        if page:
+            quoted = " ".join(map(shlex.quote, runs))
+            print_next_steps(
+                (f"open {shlex.quote(str(page))} in a browser", "it needs no network"),
+                (f"isoscope serve {quoted}", "the same page, kept up to date while the run grows"),
+            )
     failures.raise_all("the report")
     if only and not drawn and not json:
         print_note("these runs have no data for this figure.")
+
+
+def _plot_metrics(table: pd.DataFrame, metrics: Sequence[str], folder: Path, width: str, title: str) -> list[Path]:
+    """Each metric over the layers as `run.plot` draws it, in every format, under the token policy of all tokens."""
+    from isoscope.charts.metric_plot import plot_metric
+    from isoscope.core.model_groups import select_one_checkpoint
+    from isoscope.metrics import registry
+
+    shown, _ = select_one_checkpoint(table[table["policy"] == "all"], table.head(0))
+    plots = {metric: plot_metric(shown, metric, label=registry[metric].title, width=width, title=title) for metric in metrics}
+    return [plot.save(folder / f"{metric}.{form}") for metric, plot in plots.items() for form in ("svg", "pdf", "png")]
 
 
 def read_runs(runs: Sequence[str], on_request: Sequence[str] = ()) -> tuple[pd.DataFrame, pd.DataFrame, list[dict[str, Any]]]:

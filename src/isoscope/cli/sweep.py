@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated, Any
 
 import typer
 
 from isoscope.cli.measure import add_measure_options
-from isoscope.console.output import print_json, print_note
+from isoscope.console.output import print_json, print_note, suggest_reading
 
 FOR_AUDIT = ("quiet", "trust_remote_code", "allow_partial")
 """The options of a measurement that matter if nothing is measured."""
@@ -70,10 +71,12 @@ def run(
     faults = planned.complete()
     for fault in faults:
         print_note(fault)
+    results = Results(planned.run.path)
     if json:
-        results = Results(planned.run.path)
         print_json({"run": str(results.path), "faults": faults, "cells": results.manifests()}, indent=None)
     else:
-        typer.echo(f"{planned.run.path}")
+        typer.echo(f"{results.path}")
+        if not options["quiet"]:
+            suggest_reading(str(results.path), (f"isoscope dynamics {shlex.quote(str(results.path))}", "what the steps say together"))
     if faults:
         raise typer.Exit(1)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated
 
 import typer
 
 from isoscope.console.arguments import Quiet, TextColumn
+from isoscope.console.output import print_next_steps
+from isoscope.console.panels import WHAT
 
 
 def run(
@@ -26,7 +29,7 @@ def run(
     ] = None,
     norm: Annotated[str | None, typer.Option(help="pre or post: norms before each sublayer, or after each sum.")] = None,
     level: Annotated[str | None, typer.Option(help="For text: characters or subwords.")] = None,
-    width: Annotated[int | None, typer.Option(help="The dimension of the states.")] = None,
+    width: Annotated[int | None, typer.Option(help="The dimension of the states.", rich_help_panel=WHAT)] = None,
     layers: Annotated[int | None, typer.Option(help="Number of blocks.")] = None,
     heads: Annotated[int | None, typer.Option(help="Heads per block.")] = None,
     length: Annotated[int | None, typer.Option(help="Positions per sequence, for text and speech.")] = None,
@@ -73,3 +76,5 @@ def run(
         steps=steps,
     )
     typer.echo(str(suite))
+    if not quiet:
+        print_next_steps((f"isoscope sweep {shlex.quote(str(suite))} --out runs/{name}", "measures every checkpoint"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from isoscope.console.arguments import Json, Quiet, RunFolder
-from isoscope.console.output import print_json
+from isoscope.console.output import print_json, suggest_reading
 from isoscope.core.wording import format_count
 
 
@@ -42,5 +42,7 @@ def run(path: RunFolder, json: Json = False, quiet: Quiet = False) -> None:
         for remark in remarks:
             typer.echo(plain(str(remark) if remark.wrong else f"note: {remark}"))
         typer.echo(f"{format_count(cells, 'cell')}: {format_count(len(faults), 'fault') if faults else 'no faults'}.")
+        if not faults and not quiet:
+            suggest_reading(path)
     if faults:
         raise typer.Exit(1)

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shlex
 import sys
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from isoscope.core.wording import plain
+
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from isoscope.runs.results import Results
 
-WIDTH = 100
+WIDTH = 80
 """Width of the output in characters if it does not go to a terminal."""
 LONGEST_WORD = 25
 """A longer word may be broken in a table."""
@@ -61,8 +63,6 @@ def write_frame(frame: pd.DataFrame, form: str, out: str | None) -> None:
 
 def print_note(text: str) -> None:
     """Print a note on standard error, where it disturbs neither results nor progress bars."""
-    from isoscope.core.wording import plain
-
     typer.echo(plain(f"isoscope: note: {text}"), err=True)
 
 
@@ -83,28 +83,85 @@ def new_table(columns: Iterable[str], *, title: str = "", text: Collection[str] 
 
 
 def print_table(table: Table) -> None:
-    """Print a table in the width of the terminal, or wider if a number or a word would be cut; columns without an entry are left out."""
+    """Print a table in the width of the terminal, without its empty columns.
+
+    Columns that do not fit become a second table below, which repeats the columns that name the rows and leaves out rows without a cell
+    there. No number is ever cut: a column that is wider than the terminal is printed in its full width.
+    """
+    console = _console()
+    columns = [i for i, column in enumerate(table.columns) if not table.rows or any(str(cell).strip() for cell in column.cells)]
+    least, natural = zip(*map(_column_widths, table.columns), strict=True) if table.columns else ((), ())
+    parts = _split_columns(table, columns, least, console.width)
+    repeated = set.intersection(*map(set, parts)) if len(parts) > 1 else set()
+    for i, chosen in enumerate(parts):
+        part = _select_columns(table, chosen, repeated, title=i == 0)
+        # Rich would shrink columns below their longest word, and cut numbers.
+        needed = _table_width(least[j] for j in chosen)
+        # The remaining width is shared in proportion to what each column lacks.
+        spare = max(0, console.width - needed)
+        wanted = sum(natural[j] - least[j] for j in chosen)
+        for column, j in zip(part.columns, chosen, strict=True):
+            column.width = natural[j] if wanted <= spare else least[j] + spare * (natural[j] - least[j]) // wanted
+        width, console.width = console.width, max(console.width, needed)
+        console.print(part)
+        console.width = width
+
+
+def _column_widths(column: Column) -> tuple[int, int]:
+    """The least width of a column, at which no number and no short word is broken, and the width that it would like."""
     from rich.cells import cell_len
 
-    console = _console()
-    filled = [column for column in table.columns if any(column.cells)] or table.columns
-    table.columns = [replace(column, _index=i) for i, column in enumerate(filled)]
-    least, natural = [], []
-    for column in table.columns:
-        lines = [line for cell in (column.header, *column.cells) for line in str(cell).splitlines()]
-        # The first word of a line cannot be wrapped away from the indentation before it.
-        words = [word for line in lines for word in re.findall(r"^\s*\S+|\S+", line)]
-        natural.append(max(map(cell_len, lines), default=1))
-        least.append(natural[-1] if column.no_wrap else min(LONGEST_WORD, max(map(cell_len, words), default=1)))
-    # Rich would shrink columns below their longest word, and cut numbers. Each column has a blank and a divider, and the table an edge.
-    needed = sum(least) + 2 * len(least) + 1
-    # The remaining width is shared in proportion to what each column lacks.
-    spare = max(0, console.width - needed)
-    wanted = sum(natural) - sum(least)
-    for column, low, high in zip(table.columns, least, natural, strict=True):
-        column.width = high if wanted <= spare else low + spare * (high - low) // wanted
-    console.width = max(console.width, needed)
-    console.print(table)
+    lines = [line for cell in (column.header, *column.cells) for line in str(cell).splitlines()]
+    # The first word of a line cannot be wrapped away from the indentation before it.
+    words = [word for line in lines for word in re.findall(r"^\s*\S+|\S+", line)]
+    natural = max(map(cell_len, lines), default=1)
+    return natural if column.no_wrap else min(LONGEST_WORD, max(map(cell_len, words), default=1)), natural
+
+
+def _table_width(widths: Iterable[int]) -> int:
+    """The width of a table: each column has a blank and a divider, and the table an edge."""
+    return sum(width + 2 for width in widths) + 1
+
+
+def _split_columns(table: Table, columns: list[int], least: Sequence[int], width: int) -> list[list[int]]:
+    """The columns of each part of a table that is too wide. All parts begin with the columns that name the rows."""
+    named = [i for i in columns if table.columns[i].justify == "left"]
+    keys = [i for place, i in enumerate(columns) if place == 0 or columns[: place + 1] == named[: place + 1]]
+    others = [i for i in columns if i not in keys]
+    if not others or _table_width(least[i] for i in columns) <= width:
+        return [columns]
+    parts = [[*keys, others[0]]]
+    for i in others[1:]:
+        if _table_width(least[j] for j in [*parts[-1], i]) <= width:
+            parts[-1].append(i)
+        else:
+            parts.append([*keys, i])
+    return parts
+
+
+def _select_columns(table: Table, columns: list[int], repeated: set[int], *, title: bool) -> Table:
+    """A table with some of the columns of another, and with the rows that have a cell there besides those that are repeated."""
+    part = new_table([], title=str(table.title or "") if title else "")
+    for i in columns:
+        column = table.columns[i]
+        part.add_column(column.header, justify=column.justify, no_wrap=column.no_wrap, overflow=column.overflow)
+    cells = [list(table.columns[i].cells) for i in columns]
+    others = [list(column.cells) for i, column in enumerate(table.columns) if i not in {*columns, *repeated}]
+    elsewhere = {at for own in others for at, cell in enumerate(own) if str(cell).strip()}
+    for at, (row, values) in enumerate(zip(table.rows, zip(*cells, strict=True), strict=True)):
+        here = any(str(value).strip() for i, value in zip(columns, values, strict=True) if i not in repeated)
+        if repeated and not here and at in elsewhere:
+            continue
+        part.add_row(*values, style=row.style, end_section=row.end_section)
+    return part
+
+
+def print_next_steps(*steps: tuple[str, str]) -> None:
+    """Print on standard error what to do next: commands, each with what it is for."""
+    width = max(len(command) for command, _ in steps)
+    # Long commands, with the paths of users in them, stand on a line of their own.
+    lines = [f"  {command:{width}}  {purpose}" if width < 48 else f"  {command}\n      {purpose}" for command, purpose in steps]
+    typer.echo("\n".join(["Next:", *map(plain, lines)]), err=True)
 
 
 def _console() -> Console:
@@ -129,9 +186,19 @@ def write_errors_as_user_errors(path: str | Path) -> Iterator[None]:
         raise IsoscopeError(f"Cannot write {error.filename or path}: {error.strerror or error}.") from error
 
 
-def print_run(results: Results, *, as_json: bool) -> None:
-    """Print the folder of a run, or its cells as JSON."""
+def print_run(results: Results, *, as_json: bool, quiet: bool = False) -> None:
+    """Print the folder of a run, or its cells as JSON; and what to do with a run, unless `quiet`."""
     if as_json:
         print_json({"run": str(results.path), "cells": results.manifests()}, indent=None)
-    else:
-        typer.echo(f"{results.path}")
+        return
+    typer.echo(f"{results.path}")
+    if not quiet:
+        suggest_reading(str(results.path))
+
+
+def suggest_reading(path: str, *more: tuple[str, str]) -> None:
+    """Print how a run is read: the table, the page, and more commands."""
+    run = shlex.quote(path)
+    print_next_steps(
+        (f"isoscope table {run} --wide", "the numbers, layer by layer"), (f"isoscope report {run} --out report.html", "the charts"), *more
+    )

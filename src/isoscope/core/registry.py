@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Generic, TypeVar
 
 from isoscope.core.errors import IsoscopeError, nearest
+from isoscope.core.text_table import align_table, html_table
 
 T = TypeVar("T")
 
@@ -57,6 +58,16 @@ class Registry(Generic[T]):
     def __len__(self) -> int:
         return len(self._load())
 
+    def _rows(self) -> list[list[str]]:
+        """The name and the first sentence of every entry."""
+        return [[name, describe_entry(entry)] for name, entry in self._load().items()]
+
+    def __repr__(self) -> str:
+        return align_table([self.what, "meaning"], self._rows(), left=2)
+
+    def _repr_html_(self) -> str:
+        return html_table([self.what, "meaning"], self._rows(), left=2)
+
     def _load(self) -> dict[str, T]:
         # Built completely before it is stored, so that a file that raises leaves no half-filled registry behind.
         if self._entries is None:
@@ -78,6 +89,12 @@ class Registry(Generic[T]):
             name = str(entry.name)  # type: ignore[attr-defined]
             if entries.setdefault(name, entry) is not entry:
                 raise IsoscopeError(f"{module.__file__} declares a {self.what} called {name!r}, and there is one of that name already.")
+
+
+def describe_entry(entry: object) -> str:
+    """What an entry says of itself in one sentence: its summary, title or statement."""
+    words = (getattr(entry, name, None) for name in ("summary", "title", "statement", "about", "accepts", "modality"))
+    return next((text for text in words if isinstance(text, str) and text), "")
 
 
 def modules_of(pattern: str, *, plugins: bool = True) -> Iterator[ModuleType]:

@@ -30,8 +30,8 @@ def format_number(x: float, *, missing: str = NOT_DEFINED, sign: bool = False, d
 
     >>> [format_number(x) for x in (0.61234, 0.5, 3.0, 0.0123, 0.0000213, 412.31, 12345.6, 0.0)]
     ['0.612', '0.500', '3.00', '0.0123', '2.13e-05', '412', '12,346', '0.00']
-    >>> format_number(float("nan")), format_number(float("nan"), missing=""), format_number(0.25, sign=True)
-    ('not defined', '', '+0.250')
+    >>> format_number(float("nan")), format_number(float("nan"), missing=""), format_number(0.25, sign=True), format_number(9e-5, digits=1)
+    ('not defined', '', '+0.250', '9e-05')
     """
     if not math.isfinite(x):
         return missing
@@ -43,8 +43,8 @@ def _with_digits(x: float, digits: int, *, sign: bool = False) -> str:
     # The format g turns to powers of ten once a number has more digits before the point than it may show: 1.23e+03.
     if abs(x) >= 10**digits - 0.5:
         return f"{x:{plus},.0f}"
-    # The flag # keeps trailing zeros, and also the point of "412.".
-    return f"{x:{plus}#.{digits}g}".rstrip(".")
+    # The flag # keeps trailing zeros, and also the point of "412." and of "9.e-05".
+    return f"{x:{plus}#.{digits}g}".rstrip(".").replace(".e", "e")
 
 
 def format_interval(low: float, high: float, *, sign: bool = False) -> str:

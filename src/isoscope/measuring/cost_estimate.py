@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from isoscope.core.machine import resident_memory
 from isoscope.core.wording import format_bytes, format_duration
@@ -53,11 +57,38 @@ class Costs:
         self._memory = max((int(manifest.get("memory", 0)) for manifest, _ in known), default=None)
         self._disk = max((sum(int(file["bytes"]) for file in manifest["files"].values()) for manifest, _ in known), default=None)
 
-    def estimate(self, size: float, weights: int = 0, cells: int = 1) -> Cost:
-        """The cost of cells of this size together; if no cell is finished, the memory that a process takes for such weights."""
+    def estimate(self, size: float, weights: int = 0, cells: int = 1, tokens: int | None = None) -> Cost:
+        """The cost of cells of this size together; if no cell is finished, a guess from the weights and the number of tokens."""
         if self._memory is None or self._disk is None:
-            return Cost(None, BASE_MEMORY + 2 * weights, None)
+            return Cost(guess_seconds(weights, tokens), BASE_MEMORY + 2 * weights, None)
         return Cost(self._seconds / self._size * size * cells if self._size else None, self._memory, self._disk * cells)
+
+
+START_SECONDS = 8.0
+"""What importing torch, loading a small model and computing its tables takes."""
+PASSES = 4.0
+"""The time of a forward pass with its statistics, in that of the products of all weights at the speed of `multiply_speed`."""
+
+
+def guess_seconds(weights: int, tokens: int | None) -> float | None:
+    """A guess before anything is measured, right within a factor of three on a CPU; None if the number of tokens is not known.
+
+    >>> guess_seconds(92_000_000, None) is None, 8.0 < guess_seconds(92_000_000, 20_000) < 3000.0
+    (True, True)
+    """
+    return None if tokens is None else START_SECONDS + PASSES * 2 * (weights / 4) * tokens / multiply_speed()
+
+
+@cache
+def multiply_speed() -> float:
+    """The operations per second of a product of float32 matrices on this machine."""
+    matrix = np.ones((768, 768), np.float32)
+    seconds = []
+    for _ in range(3):
+        started = time.perf_counter()
+        matrix @ matrix
+        seconds.append(time.perf_counter() - started)
+    return 2 * 768**3 / max(min(seconds), 1e-6)
 
 
 @dataclass(frozen=True)
@@ -80,6 +111,8 @@ def format_plan(entries: list[PlanEntry], count: int | None, *, remote: bool = F
         total += ", as many at a time as the cluster has room for"
     elif count is not None:
         total += f", {count} at a time"
+    if left and not seconds:
+        total += ", time not known before the first is measured (or with --max-tokens)"
     if seconds and left:
         total += f", about {format_duration(seconds / max(1, min(count or 1, left)))}{'' if count else ' in one process'}"
     return [*lines, total]

@@ -173,7 +173,7 @@ class PlannedModel:
         text = f"{self.task.reference.name}: {cells} of {self.task.source.name}, {items}, {format_bytes(self.weights)} of weights"
         if self.done:
             return PlanEntry(f"{text}; measured already", self.cells, 0)
-        return PlanEntry(text, self.cells, self.cells, costs.estimate(self.size, self.weights))
+        return PlanEntry(text, self.cells, self.cells, costs.estimate(self.size, self.weights, tokens=self.task.options.max_tokens))
 
 
 class ModelJob(Job):

@@ -29,7 +29,7 @@ def between_cosine(cloud: Cloud) -> Number:
     Range −1 to 1. Null 0, with standard deviation √(2/(d·pairs)).
 
     >>> between_cosine([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
-    0.3333333333333333
+    0.333 [-1.00, 1.00], isotropic 0.000
     """
     if cloud.groups is None:
         return _undefined(cloud, "groups of items were not kept")
@@ -62,7 +62,7 @@ def mean_cosine(cloud: Cloud) -> Number:
     Godey, de la Clergerie and Sagot (2024); Ethayarajh (2019).
 
     >>> mean_cosine([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
-    0.3333333333333333
+    0.333 [-1.00, 1.00], isotropic 0.000
     """
     m = cloud.moments
     pairs = m.alive * (m.alive - 1)
@@ -200,7 +200,7 @@ def isotropy_score(cloud: Cloud) -> Number:
     Mardia and Jupp (2000): Rayleigh's test of uniform directions.
 
     >>> isotropy_score([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
-    0.6666666666666667
+    0.667 [0.00, 2.50], isotropic 1.00
     """
     n, d = cloud.moments.alive, cloud.d
     if cloud.groups is None:

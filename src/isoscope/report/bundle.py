@@ -13,7 +13,7 @@ from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
-from isoscope.report.figure_files import load_converter, vega_lite_version
+from isoscope.charts.print_chart import load_converter, vega_lite_version
 from isoscope.trust.safe_io import to_strict_json
 
 DIRECTION_MARKS = re.compile("[\u202a-\u202e\u2066-\u2069]")

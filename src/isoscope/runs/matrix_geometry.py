@@ -4,23 +4,81 @@ from __future__ import annotations
 
 import contextlib
 import os
+from html import escape
 from pathlib import Path
 from typing import Any
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.core.progress import Progress
+from isoscope.core.text_table import align_table, html_table
 from isoscope.core.user_input import MAX_SAMPLE, MAX_SEED, check_count
-from isoscope.core.wording import format_duration
+from isoscope.core.wording import format_duration, format_interval, format_number
 from isoscope.estimation.cloud import PARTS, Cloud
 from isoscope.estimation.matrix_cloud import cloud_of, read_cloud
-from isoscope.estimation.metric import Metric
+from isoscope.estimation.metric import Metric, Question
 from isoscope.estimation.neighbours import estimate
 from isoscope.metrics import registry
 from isoscope.runs.rows import numbers
 
 MANY = 16_384
 """The neighbours of more points take more than a few seconds."""
+HEAD = ["metric", "value", "95 % interval", "isotropic"]
+
+
+class Geometry(dict[str, Number]):
+    """The numbers of a matrix by metric: a dictionary that shows itself as a table, with the metrics of one question together."""
+
+    def __repr__(self) -> str:
+        return "\n".join([self.describe_size(), *self.lines()]) if self else "Geometry without numbers"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(self.describe_size())}</p>{html_table(HEAD, self.rows())}" if self else escape(repr(self))
+
+    def describe_size(self) -> str:
+        """How many points there are, in how many dimensions."""
+        n, d = (max((getattr(number, name) for number in self.values()), default=0) for name in ("n", "d"))
+        return f"{n:,} points in {d:,} dimensions"
+
+    def by_question(self) -> dict[Question, list[str]]:
+        """The metrics under the question that they answer, in the order of docs/metrics.md."""
+        groups: dict[Question, list[str]] = {question: [] for question in Question}
+        for name in sorted(self, key=lambda name: registry[name].position):
+            groups[registry[name].question].append(name)
+        return {question: names for question, names in groups.items() if names}
+
+    def rows(self) -> list[list[str]]:
+        """The cells of a table, one row per metric: its name, its value, its interval and its null."""
+        names = [name for group in self.by_question().values() for name in group]
+        return [[name, *number_cells(self[name])] for name in names]
+
+    def lines(self) -> list[str]:
+        """The lines of an aligned table, with the metrics of each question under it if there are several questions."""
+        head, *rows = align_table(HEAD, self.rows()).splitlines()
+        groups = self.by_question()
+        if len(groups) < 2:
+            return [head, *rows]
+        lines = [head]
+        for question, names in groups.items():
+            lines += [f"\n{question}", *rows[: len(names)]]
+            rows = rows[len(names) :]
+        return "\n".join(lines).splitlines()
+
+    def to_frame(self) -> Any:
+        """A pandas frame with every digit, one row per metric."""
+        import pandas as pd
+
+        return pd.DataFrame.from_dict({name: number.as_dict() for name, number in self.items()}, orient="index").rename_axis("metric")
+
+
+def number_cells(number: Number) -> list[str]:
+    """The value, the interval and the null with its standard deviation, as cells of a table.
+
+    >>> number_cells(Number(0.5, n=9, d=4, low=0.4, high=0.6, null=0.0, null_sd=0.01))
+    ['0.500', '0.400 to 0.600', '0.000 ± 0.01']
+    """
+    null = " ± ".join(filter(None, [number.format_null(), format_number(number.null_sd, missing="", digits=1)]))
+    return [format_number(number, missing="–"), format_interval(number.low, number.high), null]
 
 
 def geometry(
@@ -32,11 +90,11 @@ def geometry(
     seed: int = 0,
     key: str | None = None,
     quiet: bool = True,
-) -> dict[str, Number]:
+) -> Geometry:
     """Every metric of a matrix (n, d), one row per point; or those that are named.
 
     Args:
-        matrix: an array, a torch tensor, or the path of a .npy, .npz, .safetensors or .parquet file, which is read in blocks.
+        matrix: an array, a torch tensor, or the path of a file (.npy, .npz, .safetensors, .parquet, .csv, .tsv, .pt), read in blocks.
         metric: one name or several; all by default.
         allow_wide: take a matrix with more columns than rows; it is refused otherwise, because it is so often transposed.
         sample: how many points the metrics that need a second look may hold.
@@ -44,10 +102,32 @@ def geometry(
         key: which array of a file that holds several.
         quiet: show no progress.
 
-    >>> geometry([[3.0, 4.0], [0.0, 1.0], [3.0, 4.0], [0.0, 5.0]], metric="mean_norm")
-    {'mean_norm': 4.0}
+    >>> geometry([[3.0, 4.0], [0.0, 1.0], [3.0, 4.0], [0.0, 5.0]], metric=["mean_norm", "mean_cosine"])
+    4 points in 2 dimensions
+    metric       value   95 % interval    isotropic
+    <BLANKLINE>
+    Do vectors point the same way?
+    mean_cosine  0.867  0.867 to 0.867  0.000 ± 0.3
+    <BLANKLINE>
+    How much of that is a common mean?
+    mean_norm     4.00   0.818 to 7.18
     """
     names = [metric] if isinstance(metric, str) else metric
+    cloud = read_matrix(matrix, names, allow_wide=allow_wide, sample=sample, seed=seed, key=key, quiet=quiet)
+    return Geometry(numbers(cloud, names))
+
+
+def read_matrix(
+    matrix: Any,
+    names: list[str] | None = None,
+    *,
+    allow_wide: bool = False,
+    sample: int = 4096,
+    seed: int = 0,
+    key: str | None = None,
+    quiet: bool = True,
+) -> Cloud:
+    """The cloud of a matrix with all that these metrics read, or the default ones; the arguments are those of `geometry`."""
     reads = PARTS if names is None else sorted({part for name in names for part in _parts(name)})
     progress = Progress(quiet=quiet)
     check_count("sample", sample, least=0, most=MAX_SAMPLE)
@@ -55,7 +135,7 @@ def geometry(
     cloud = _cloud(matrix, reads, allow_wide, sample, seed, key, progress)
     if "neighbours" in reads and cloud.sample is not None and len(cloud.sample) > MANY:
         _search(cloud, names, progress)
-    return numbers(cloud, names)
+    return cloud
 
 
 def _search(cloud: Cloud, names: list[str] | None, progress: Progress) -> None:

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
 
 from isoscope import __version__
-from isoscope.core.errors import IsoscopeError, nearest
-from isoscope.core.model_groups import select_first_seed
+from isoscope.core.errors import IsoscopeError, missing_extras_as_user_errors, nearest
+from isoscope.core.model_groups import select_first_seed, select_one_checkpoint
 from isoscope.core.progress import Progress
-from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables, make_table
 from isoscope.estimation.drift_test import OUTCOME, PREDICTORS, associations
 from isoscope.estimation.profile import Profile
 from isoscope.estimation.site_clouds import Clouds
 from isoscope.metrics import curves, metrics, profiles, registry
+from isoscope.runs.result_views import summary_html, summary_text, widen, without_settings
 from isoscope.runs.rows import default_metrics, is_block, tables
 from isoscope.runs.run import Run
 from isoscope.runs.stored_cell import Cell, key_of
 from isoscope.runs.tables import arrow_table, join_frames
 from isoscope.statistics.any_statistics import Statistics
+
+if TYPE_CHECKING:
+    from isoscope.charts.metric_plot import MetricPlot
 
 EVERY = "every"
 """The policy that stands for all policies of a run."""
@@ -34,11 +38,17 @@ Tables = tuple[pd.DataFrame, pd.DataFrame]
 
 
 class Results:
-    """A run, open for reading: `table()`, `series()`, `manifests()`."""
+    """A run, open for reading: `table()`, `series()`, `manifests()`. It shows its models, layers, data and metrics."""
 
     def __init__(self, path: str | Path) -> None:
         self.run = Run.existing(path)
         self.path = self.run.path
+
+    def __repr__(self) -> str:
+        return summary_text(str(self.path), self.run.cells())
+
+    def _repr_html_(self) -> str:
+        return summary_html(str(self.path), self.run.cells())
 
     def table(self, metric: str | list[str] | None = None, policy: str = "all") -> pd.DataFrame:
         """One row per number, over all tokens. A metric that is not among the rows is computed from the stored statistics.
@@ -58,6 +68,42 @@ class Results:
         computed = [name for name in wanted if name in known]
         frame = join_frames([part for cell in cells for part in _rows_with(cell, computed, strict=True)], TABLE_COLUMNS)
         return _select_policy(frame[frame["metric"].isin(wanted)], policy)
+
+    def to_frame(self, metric: str | list[str] | None = None, policy: str = "all", *, wide: bool = False) -> pd.DataFrame:
+        """The table without the settings of the run, as `isoscope table` writes it; `wide` gives layers as rows and metrics as columns."""
+        rows = self.table(metric, policy)
+        return widen(rows) if wide else without_settings(rows)
+
+    def plot(
+        self,
+        metric: str,
+        out: str | Path | None = None,
+        *,
+        policy: str = "all",
+        width: str | float = "3.25in",
+        height: str | float | None = None,
+        title: str = "",
+    ) -> MetricPlot:
+        """One metric over the layers, with its interval and its null, at the size of a figure in a paper.
+
+        Args:
+            metric: its name.
+            out: a file to write, .svg, .pdf or .png.
+            policy: which tokens count.
+            width: of the whole figure: inches, or a text such as "86mm".
+            height: of the panel.
+            title: above the panel.
+        """
+        with missing_extras_as_user_errors("run.plot"):
+            from isoscope.charts.metric_plot import plot_metric
+
+            names = [metric] + [f"{metric}_norm_null"] * (f"{metric}_norm_null" in registry)
+            table, _ = select_one_checkpoint(self.table(names, policy), make_table([], SERIES_COLUMNS))
+            label = registry[metric].title if metric in registry else metric
+            plot = plot_metric(table, metric, label=label, width=width, height=height, title=title)
+        if out is not None:
+            plot.save(out)
+        return plot
 
     def series(self, name: str | list[str] | None = None) -> pd.DataFrame:
         """Spectra, histograms, shares of dimensions: everything that is not one number. Series on request only if they are named."""

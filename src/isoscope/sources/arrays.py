@@ -12,9 +12,11 @@ from pathlib import Path
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.source import Source, SourceKind
 from isoscope.trust.arrays.array_file import ArrayFile
+from isoscope.trust.arrays.delimited import open_delimited
 from isoscope.trust.arrays.numpy_files import open_npy, open_npz
 from isoscope.trust.arrays.parquet import open_parquet
 from isoscope.trust.arrays.safetensors import open_safetensors
+from isoscope.trust.arrays.torch_files import open_torch
 
 __all__ = ["ArrayFile", "arrays", "open_array"]
 
@@ -23,11 +25,17 @@ FORMATS: dict[str, Callable[[Path, str | None], ArrayFile]] = {
     ".npz": open_npz,
     ".safetensors": open_safetensors,
     ".parquet": open_parquet,
+    ".csv": open_delimited,
+    ".tsv": open_delimited,
+    ".pt": open_torch,
+    ".pth": open_torch,
 }
+ITEMS_TOO = (".parquet", ".csv", ".tsv", ".pt", ".pth")
+"""Files that may also hold documents or a model."""
 
 
 def open_array(path: str | Path, key: str | None = None) -> ArrayFile:
-    """The matrix (n, d) in a .npy, .npz, .safetensors or .parquet file; `key` names one of several arrays or columns."""
+    """The matrix (n, d) in a file of one of `FORMATS`; `key` names one of several arrays or columns."""
     path = Path(path)
     if path.is_dir():
         raise IsoscopeError(f"{path} is a folder; name one file in it.")
@@ -42,10 +50,10 @@ def open_array(path: str | Path, key: str | None = None) -> ArrayFile:
 def refuse_matrix(spec: str, column: str | None, modality: str) -> Source | None:
     """Refuse a matrix that is given as a source of items, and point to the command that reads it."""
     path = Path(spec)
-    if path.suffix.lower() in FORMATS and path.suffix.lower() != ".parquet" and path.is_file():
+    if path.suffix.lower() in set(FORMATS) - set(ITEMS_TOO) and path.is_file():
         raise IsoscopeError(f"{spec} is a matrix, and a model reads documents; to measure the matrix itself: isoscope embeddings {spec}")
     return None
 
 
-ACCEPTS = "a matrix (n, d) in a .npy, .npz, .safetensors or .parquet file, for `isoscope embeddings`"
+ACCEPTS = "a matrix (n, d) in a .npy, .npz, .safetensors, .parquet, .csv, .tsv or .pt file, for `isoscope embeddings`"
 arrays = SourceKind("arrays", "matrix", ACCEPTS, refuse_matrix)

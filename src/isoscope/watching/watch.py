@@ -10,6 +10,7 @@ import warnings
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning, nearest
+from isoscope.core.wording import format_duration
 from isoscope.measuring.module_feeder import STACK, Feed, ModuleFeeder
 from isoscope.measuring.options import OF_A_MODULE, options_from
 from isoscope.runs.results import Results
@@ -117,6 +119,15 @@ class Watch:
         atexit.register(self._close_at_exit, os.getpid())
         if plain is not None:
             self._hook = plain.register_step_pre_hook(lambda *_: self.before_step(plain))
+
+    def __repr__(self) -> str:
+        measured = "not measured yet" if self._measured is None else f"last measured at step {self._measured:,}"
+        cost = f"every {self.every:,} steps, {format_duration(self.seconds)} so far" if self.seconds else f"every {self.every:,} steps"
+        lines = [f"Watch of {self.name}: step {self.at:,}, {measured}, {cost}", *(f"  warning: {text}" for text in self.warnings)]
+        return "\n".join([*lines, f"  isoscope report {self._run.path}"])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(repr(self))}</pre>"
 
     def __enter__(self) -> Self:
         if self._measured is None:

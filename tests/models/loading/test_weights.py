@@ -14,6 +14,7 @@ from isoscope.core.errors import IsoscopeError, IsoscopeWarning
 from isoscope.models.loading.load import load_model
 from isoscope.models.loading.weights import compare_weights, read_state, state_for, strip_prefix
 from isoscope.models.naming.model_name import resolve_model
+from isoscope.runs.results import Results
 from isoscope.trust.model_files import is_standard, weights_in
 from tests.models.zoo import ZOO, Small, build
 
@@ -165,8 +166,7 @@ def test_the_command_measures_a_headless_checkpoint_and_names_what_is_missing(tm
     spoil(folder, without("discriminator_predictions."))
     done = call("measure", folder, "--data", data["text"], "--out", tmp_path / "run", "--layers", "1", "--threads", "1", "-q").worked()
     assert "4 missing and initialised at random (discriminator_predictions.dense.bias" in done.err
-    spec = json.loads(call("table", tmp_path / "run", "--json").worked().out)[0]["spec"]
-    assert "discriminator_predictions.dense.bias" in str(spec)
+    assert "discriminator_predictions.dense.bias" in str(Results(tmp_path / "run").manifests()[0]["spec"])
 
 
 class Tiny(nn.Module):

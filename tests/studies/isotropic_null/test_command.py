@@ -28,7 +28,7 @@ def zoo(tmp_path_factory):
 def test_the_table_is_the_published_one():
     said = isoscope("isotropic-null").worked().out
     rows = re.findall(r"^ +(\d+) +(0\.\d{3,4}) ", said, re.MULTILINE)
-    assert rows == list(zip(map(str, DIMENSIONS), PERCENTILES, strict=True))
+    assert rows[: len(DIMENSIONS)] == list(zip(map(str, DIMENSIONS), PERCENTILES, strict=True))  # in the first part of the table
     for sentence in ("far too lenient: at d = 16 by a factor of 2,624.", "any of 144 heads of 64 dimensions exceeds 0.430"):
         assert sentence in " ".join(said.split())
     assert "TwoNN" not in said

@@ -68,7 +68,7 @@ def open_npy(path: Path, key: str | None = None) -> UncompressedArray:
 
 
 @contextmanager
-def zip_errors_as_user_errors(path: Path) -> Iterator[None]:
+def zip_errors_as_user_errors(path: Path, writer: str = "numpy.savez") -> Iterator[None]:
     """Report in one sentence what zipfile and zlib raise for a damaged, encrypted or exotic archive."""
     try:
         yield
@@ -76,7 +76,9 @@ def zip_errors_as_user_errors(path: Path) -> Iterator[None]:
         # An OSError of the disk names a file or has a number; one of a seek to an impossible place does not, or has EINVAL.
         if isinstance(error, OSError) and (error.filename or error.errno not in (errno.EINVAL, None)):
             raise
-        raise IsoscopeError(f"{path} is not a readable .npz archive, or is damaged ({error}); save it again with numpy.savez.") from error
+        raise IsoscopeError(
+            f"{path} is not a readable {path.suffix} archive, or is damaged ({error}); save it again with {writer}."
+        ) from error
 
 
 class CompressedArray(ArrayFile):
@@ -146,7 +148,7 @@ def open_npz(path: Path, key: str | None = None) -> ArrayFile:
     name, label = choose_array(path, key, {name: header.shape for name, header in headers.items()})
     header, info = headers[name], members[name]
     if info.compress_type == zipfile.ZIP_STORED:
-        offset = _offset_of_member(path, info) + header.length
+        offset = offset_of_member(path, info) + header.length
         matrix: ArrayFile = UncompressedArray(path, label, header.shape, header.dtype, offset, header.fortran)
     else:
         matrix = CompressedArray(path, label, info.filename, header)
@@ -154,7 +156,7 @@ def open_npz(path: Path, key: str | None = None) -> ArrayFile:
     return matrix
 
 
-def _offset_of_member(path: Path, info: zipfile.ZipInfo) -> int:
+def offset_of_member(path: Path, info: zipfile.ZipInfo) -> int:
     """Where the bytes of a member begin: after a local header, whose name and extra field may differ from those of the directory."""
     with path.open("rb") as raw, zip_errors_as_user_errors(path):
         raw.seek(info.header_offset)

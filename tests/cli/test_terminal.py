@@ -1,0 +1,50 @@
+"""Every table and every help in a terminal of eighty columns."""
+
+import re
+
+import numpy as np
+import pytest
+
+from tests.cli.terminal import in_terminal
+
+
+def fits(lines, width=80):
+    long = [line for line in lines if len(line) > width]
+    assert not long, long
+    return lines
+
+
+def test_the_table_of_a_run_is_readable(good_run):
+    lines = fits(in_terminal("table", good_run, "--metric", "mean_cosine"))
+    text = "\n".join(lines)
+    assert "fingerprint" not in text
+    assert re.search(r"^ *mean_cosine +input embedding +-?[\d.]+ +-?[\d.]+ to -?[\d.]+ +0\.0+ ± ", text, re.MULTILINE)
+    assert re.search(r"^ +final norm +0\.\d{3,4} +", text, re.MULTILINE)
+    assert "isoscope table" in text.partition("Next:")[2]
+
+
+def test_the_wide_table_has_layers_as_rows(good_run):
+    lines = fits(in_terminal("table", good_run, "--wide"))
+    rows = [line for line in lines if re.match(r" *final norm ", line)]
+    assert len(rows) >= 2 * 2  # two models, and more columns than fit into one part
+    assert any(re.match(r" *isotropic +0\.0", line) for line in lines)
+    assert all(re.fullmatch(r" *final norm( +(-?[\d.,]+(e[-+]\d+)?|–))+", row) for row in rows)
+
+
+def test_embeddings_begin_with_the_verdict(tmp_path):
+    x = np.random.default_rng(0).standard_normal((400, 16)) + 2
+    np.save(tmp_path / "vectors.npy", x)
+    lines = fits(in_terminal("embeddings", tmp_path / "vectors.npy", "-q"), 200)
+    first = [line for line in lines if line][1]
+    assert first == "Not healthy: drift."
+
+
+@pytest.mark.parametrize("verb", ["measure", "sweep", "embeddings", "table", "report", "compare", "train", "dynamics", "reproduce"])
+def test_help_groups_options_and_names_no_python_types(verb):
+    text = "\n".join(fits(in_terminal(verb, "--help")))
+    headings = re.findall(r"^╭─ (.+?) ─+╮$", text, re.MULTILINE)
+    assert headings[-1] == "Output"
+    assert "Options" not in headings
+    known = ["Arguments", "What to measure", "On what", "How much", "Attention", "Where it runs", "Output"]
+    assert headings == [name for name in known if name in headings]
+    assert not re.search(r"<(bool|str|int|float|list)", text)
