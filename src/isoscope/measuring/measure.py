@@ -15,6 +15,7 @@ from isoscope.core.user_input import Name, list_names
 from isoscope.core.wording import format_bytes
 from isoscope.measuring.cost_estimate import Costs, PlanEntry, format_plan
 from isoscope.measuring.executor import Engine
+from isoscope.measuring.merge_tree import FAN_IN, MergeNode, order_of_work, plan_merges, submit_after
 from isoscope.measuring.options import OF_A_MODULE, Options, options_from
 from isoscope.measuring.scheduler import Job, Scheduler
 from isoscope.measuring.task import Sources, Task
@@ -136,6 +137,8 @@ class PlannedModel:
     task: Task
     shards: Sequence[Task]
     """Empty if the cell is measured in one piece."""
+    merges: Sequence[MergeNode]
+    """The cells that are merged last; empty if there are no shards."""
     items: int | None
     done: bool
 
@@ -157,12 +160,13 @@ class PlannedModel:
     def merge_shards(self) -> None:
         """Merge the shards into the cell, and delete them once it is written."""
         run, parts = Run(self.task.run), Run(self.shards[0].run)
-        cells = [cell for shard in self.shards if (cell := parts.cell(shard.key, "all")) is not None]
+        cells = [cell for node in self.merges if (cell := parts.cell(node.task.key, "all")) is not None]
         # Shards are deleted only after the merged cell is on disk. A command that was stopped in between finds the cell and deletes them.
         if not self.task.is_done:
             merge_shards(run, cells, keep=self.task.options.store)
-        for cell in cells:
-            parts.remove(cell)
+        for node in (node for root in self.merges for node in root.all_nodes()):
+            if (cell := parts.cell(node.task.key)) is not None:
+                parts.remove(cell)
 
     def plan_entry(self, costs: Costs) -> PlanEntry:
         """The model as an entry of a plan."""
@@ -175,23 +179,27 @@ class PlannedModel:
 
 
 class ModelJob(Job):
-    """Measures a model, or one shard of it; the last shard that is finished merges them all."""
+    """Measures a model or one shard of it, or merges some shards; the last one that is finished merges what is left."""
 
-    def __init__(self, task: Task, model: PlannedModel, pending: set[str], reasons: dict[str, IsoscopeError]) -> None:
-        """`pending`: the keys of the model's cells that are not measured yet; `reasons`: why models failed. Jobs share both."""
+    def __init__(self, task: Task, model: PlannedModel, pending: dict[str, Future[list[str]] | None], reasons: dict[str, IsoscopeError]):
+        """`pending`: the keys of the model's cells that are not finished, with their futures; `reasons`: why models failed. Both are shared."""
         self.task, self.model, self.pending, self.reasons = task, model, pending, reasons
 
     def __str__(self) -> str:
-        i, k = self.task.options.shard
-        return self.task.reference.name + (f", shard {i + 1}/{k}" if k > 1 else "")
+        i, k = self.task.identity["shard"]
+        shards = f"merging {len(self.task.identity['shards'])} shards" if self.task.merges else f"shard {i + 1}/{k}"
+        return self.task.reference.name + (f", {shards}" if k > 1 else "")
 
     def start(self, scheduler: Scheduler) -> Future[list[str]]:
-        """Submit the task."""
-        return scheduler.submit(self.task)
+        """Submit the task, once the cells that it merges are there."""
+        earlier = [future for key in self.task.merges if (future := self.pending.get(key)) is not None]
+        future = submit_after(earlier, scheduler, self.task) if earlier else scheduler.submit(self.task)
+        self.pending[self.task.key] = future
+        return future
 
     def finish(self) -> None:
         """Merge the shards if this was the last one."""
-        self.pending.discard(self.task.key)
+        self.pending.pop(self.task.key)
         if self.task.part and not self.pending:
             self.model.merge_shards()
 
@@ -232,7 +240,10 @@ class Measurement:
         for key, task in tasks.items():
             items = _count_items(task, options)
             k = min(wanted, items or wanted)  # a shard without items could not be measured
-            models.append(PlannedModel(task, [task.create_shard(shard_run, i, k) for i in range(k)] if k > 1 else [], items, key in done))
+            shards = [task.create_shard(shard_run, i, k) for i in range(k)] if k > 1 else []
+            # On a cluster every cell comes to this process anyway, and other nodes may not see it.
+            merges = plan_merges(shards, k if engine.is_remote else FAN_IN)
+            models.append(PlannedModel(task, shards, merges, items, key in done))
         return models
 
     def measure(self, progress: Progress) -> dict[str, IsoscopeError]:
@@ -243,10 +254,10 @@ class Measurement:
             if model.done:
                 progress.note(f"{model.task.reference.name}: already measured ({model.task.key}).")
                 continue
-            tasks = [shard for shard in model.shards if not shard.is_done] if model.shards else [model.task]
+            tasks = [node.task for node in order_of_work(model.merges)] if model.shards else [model.task]
             if not tasks:  # an earlier command measured all shards and was stopped before it merged them
                 model.merge_shards()
-            pending = {task.key for task in tasks}
+            pending: dict[str, Future[list[str]] | None] = dict.fromkeys(task.key for task in tasks)
             jobs += [ModelJob(task, model, pending, reasons) for task in tasks]
         # A model that is measured in this process shows a bar of its own; processes show one bar for all of them.
         quiet = Progress(quiet=True)

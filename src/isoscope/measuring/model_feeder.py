@@ -160,13 +160,9 @@ class ModelFeeder(Feeder):
             yield self._batch(group, np.ones(len(group), dtype=bool))
 
     def check_not_empty(self) -> None:
-        """Refuse a source, or a shard of it, that gave nothing."""
-        if self.stream.cursor.measured_tokens:
-            return
-        i, k = self.options.shard
-        if k == 1:
+        """Refuse a source that gave nothing."""
+        if not self.stream.cursor.measured_tokens:
             raise IsoscopeError(f"{self.source.name} gives {self.reference.name} no {self.reader.unit}.")
-        raise IsoscopeError(f"Shard {i + 1}/{k} of {self.source.name} holds no items; use fewer shards.")
 
     def cursor(self) -> dict[str, int]:
         """How far the source was read."""
@@ -238,7 +234,7 @@ class ModelFeeder(Feeder):
         cursor, o, fit = self.stream.cursor, self.options, self.model.fit
         return {
             "data": self.source.name,
-            "fingerprint": self.source.fingerprint,
+            "fingerprint": self.stream.content.fingerprint,
             "weights": self.reference.weights,
             "architecture": type(self.model.with_head).__name__,
             "documents": cursor.measured_items,
