@@ -23,6 +23,7 @@ from isoscope.core.wording import format_bytes
 from isoscope.measuring.cost_estimate import estimate_peak, note_call_sizes
 from isoscope.measuring.machine import check_disk
 from isoscope.measuring.options import Options
+from isoscope.measuring.pooling import Pooling, choose_pooling
 from isoscope.measuring.single_pass import Batch, Feeder, Pass
 from isoscope.measuring.stream import WINDOW_BATCHES, Cursor, Sequence, Stream, frequency_bins, make_batches, mark_last_parts
 from isoscope.models.loading.chunk import ModelInput
@@ -109,6 +110,14 @@ class ModelFeeder(Feeder):
 
         return run
 
+    def pooling(self) -> Pooling | None:
+        """The pooling that `--pool` asks for, checked against the model."""
+        if self.options.pool is None:
+            return None
+        random = [name for name in self.model.fit.random_names if "pooler." in name]
+        output = None if random and not self.reference.untrained else self.pooled_output
+        return choose_pooling(self.options.pool, self.reference.folder, self.reader.unit, output, self.reference.name)
+
     def _batch_bytes(self) -> int:
         """Memory that a forward pass of the largest batch takes, as far as the probe shows, and that of weights not yet read from disk."""
         if self.model.device.type != "cpu":
@@ -124,12 +133,13 @@ class ModelFeeder(Feeder):
     def _forward(self, fed: ModelInput) -> None:
         with torch.inference_mode(), model_errors_as_user_errors(self.reference, CANNOT_RUN):
             try:
-                self.model.base(**fed.arguments)
+                output = self.model.base(**fed.arguments)
             except IndexError as error:
                 raise IsoscopeError(
                     f"{self.reference.name} has no embedding for a token or position it was given ({error}); its tokenizer and its "
                     "weights do not belong together, or --seq-len is too long."
                 ) from error
+        self.pooled_output = getattr(output, "pooler_output", None)
 
     def windows(self) -> Iterator[Iterable[Batch]]:
         """The batches of whole items, window by window."""
@@ -141,12 +151,13 @@ class ModelFeeder(Feeder):
 
     def _batches(self, sequences: list[Sequence]) -> Iterator[Batch]:
         groups = list(make_batches(sequences, self.batch_tokens, pads=self.reader.pads))
-        for group, last in zip(groups, mark_last_parts(groups), strict=True):
-            yield self._batch(group, last)
+        of_items = mark_last_parts(groups, lambda sequence: sequence.item)
+        for group, last, ends_item in zip(groups, mark_last_parts(groups), of_items, strict=True):
+            yield self._batch(group, last, ends_item)
 
-    def _batch(self, sequences: list[Sequence], last: np.ndarray) -> Batch:
+    def _batch(self, sequences: list[Sequence], last: np.ndarray, ends_item: np.ndarray | None = None) -> Batch:
         fed = self.reader.feed([sequence.piece for sequence in sequences])
-        rows = Rows.of([sequence.item for sequence in sequences], [sequence.unit for sequence in sequences], last)
+        rows = Rows.of([sequence.item for sequence in sequences], [sequence.unit for sequence in sequences], last, ends_item)
         layout = BatchLayout(self.slicer, self.options.seed, lambda b: rows, lambda stack, b, t: fed.positions(stack, t))
         run = partial(self._forward, fed)
         return Batch(run, run, layout)

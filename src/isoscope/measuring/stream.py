@@ -139,16 +139,16 @@ def make_batches(window: list[Sequence], tokens: int, *, pads: bool) -> Iterator
             left = left[count:]
 
 
-def mark_last_parts(batched: list[list[Sequence]]) -> list[np.ndarray]:
-    """For each batch, which of its sequences (b,) are the last of their unit."""
+def mark_last_parts(batched: list[list[Sequence]], whole: Callable[[Sequence], int] = lambda sequence: sequence.unit) -> list[np.ndarray]:
+    """For each batch, which of its sequences (b,) are the last of their unit, or of another `whole`."""
     # Sorting by length tears items apart, and the sums of a unit are complete only with its last part.
-    left = Counter(sequence.unit for batch in batched for sequence in batch)
+    left = Counter(whole(sequence) for batch in batched for sequence in batch)
     flags = []
     for batch in batched:
         row = np.zeros(len(batch), dtype=bool)
         for i, sequence in enumerate(batch):
-            left[sequence.unit] -= 1
-            row[i] = left[sequence.unit] == 0
+            left[whole(sequence)] -= 1
+            row[i] = left[whole(sequence)] == 0
         flags.append(row)
     return flags
 
