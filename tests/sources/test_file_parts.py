@@ -92,7 +92,9 @@ def test_lines_of_json_are_divided_wherever_the_ranges_are_cut(tmp_path, seed):
 
 def test_row_groups_are_divided_and_rows_keep_their_numbers(tmp_path):
     texts = [f"row {i} " + "x" * (900 + i % 7) if i % 5 else None for i in range(90)]
-    pd.DataFrame({"text": texts, "n": np.arange(90)}).to_parquet(tmp_path / "a.parquet", row_group_size=8, compression=None, write_statistics=False)
+    pd.DataFrame({"text": texts, "n": np.arange(90)}).to_parquet(
+        tmp_path / "a.parquet", row_group_size=8, compression=None, write_statistics=False
+    )
     source = open_source(str(tmp_path / "a.parquet"))
     whole = pairs(source)
     assert whole == [(f"a.parquet#{i}", value) for i, value in enumerate(texts) if value]

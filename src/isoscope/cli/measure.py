@@ -94,6 +94,9 @@ def _options(
     store: Annotated[
         str, typer.Option(help="Contents of the run: rows (tables), sums (also moments and groups) or all (also samples).")
     ] = "all",
+    tokenizer: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="The folder of the tokenizer or processor, if it is not next to the weights.")
+    ] = None,
     trust_remote_code: Annotated[
         list[str] | None,
         typer.Option(metavar="MODEL", help="Run the code that this model (or suite) ships with, and no other's; may be repeated."),

@@ -14,7 +14,8 @@ def run(
     runs: Annotated[list[str], typer.Argument(metavar="RUN", help="The runs that hold the shards.")],
     out: Annotated[str, typer.Option(help="The folder of the merged run.")],
     partial: Annotated[
-        bool, typer.Option("--partial", help="Merge the shards that are there into one cell without tables, to be merged with the rest later.")
+        bool,
+        typer.Option("--partial", help="Merge the shards that are there into one cell without tables, to be merged with the rest later."),
     ] = False,
     json: JsonCells = False,
 ) -> None:

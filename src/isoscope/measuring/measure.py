@@ -46,13 +46,16 @@ def measure(
     feed: Callable[[Any, Any], object] | None = None,
     blocks: str | None = None,
     name: str | None = None,
+    tokenizer: Any = None,
+    processor: Any = None,
     **options: Any,
 ) -> Results:
     """Measure the geometry of every layer of one or more models and keep it in a run.
 
     Args:
         models: a folder, a .gguf file or a hub id (`org/name@revision`); `untrained:` before it means the same architecture
-            at initialisation. Or a `torch.nn.Module`, with batches as `data`.
+            at initialisation. Or a model of transformers with its `tokenizer` or `processor`, or a `SentenceTransformer`, as it is in
+            memory. Or any `torch.nn.Module`, with batches as `data`.
         data: `embedded`, files, folders or globs of text, clips or images, `-`, or `hf:…`. If there are several, each model reads the
             first one of its modality; `NAME=SOURCE` is for the model of that name alone.
             For a module: batches, each a tensor, a tuple of arguments or a dict of them. Every row is an item; an `attention_mask`
@@ -68,6 +71,8 @@ def measure(
         feed: for a module, `feed(module, batch)` runs a batch; by default the module is called with it.
         blocks: for a module, the paths of its blocks, as in `layers.*`; by default the largest repeated structure.
         name: for a module, its name in the table; by default its class.
+        tokenizer: the tokenizer of a model in memory, or the folder of one for models by name that come without.
+        processor: the object that prepares images or clips for a model in memory.
         channels: for a module, whether the channels of its maps come `first` or `last`; by default this is taken from the layers that
             read and make a map.
         options: those of the command line, with underscores: `max_tokens`, `seq_len`, `layers`, `shard`, …
@@ -75,24 +80,36 @@ def measure(
     Returns:
         The run, open: `.table()` and `.series()`.
     """
-    chosen = options_from(options)
+    if isinstance(tokenizer, str | Path):
+        options["tokenizer"], tokenizer = str(tokenizer), None
+    chosen, progress = options_from(options), Progress(quiet=quiet)
     if not isinstance(models, str) and hasattr(models, "named_modules"):
+        from isoscope.measuring.model_object import measure_object, takes_sources
         from isoscope.measuring.module_feeder import measure_module
 
-        others = {"column": column, "address": address, "processes": processes, "split_into": split_into, "executor": executor != "local"}
-        for option in [*options, *(name for name, value in others.items() if value)]:
+        others: dict[str, object] = {"address": address, "processes": processes, "split_into": split_into, "executor": executor != "local"}
+        if takes_sources(models, data, tokenizer, processor):
+            others |= {"feed": feed, "blocks": blocks}
+            if unfit := [name for name, value in others.items() if value]:
+                raise IsoscopeError(f"The option {unfit[0]!r} does not apply to a model in memory with its tokenizer.")
+            inputs = {"tokenizer": tokenizer, "processor": processor}
+            measure_object(models, data, Run(out), chosen, progress, given=options, name=name, column=column, **inputs)
+            return Results(out)
+        for option in [*options, *(name for name, value in (others | {"column": column}).items() if value)]:
             if option not in OF_A_MODULE:
                 raise IsoscopeError(f"The option {option!r} does not apply to a module: batches are measured as they come, all of them.")
-        measure_module(models, data, Run(out), chosen, Progress(quiet=quiet), feed=feed, blocks=blocks, name=name)
+        measure_module(models, data, Run(out), chosen, progress, feed=feed, blocks=blocks, name=name)
         return Results(out)
-    if feed is not None or blocks is not None or name is not None or chosen.channels is not None:
-        raise IsoscopeError("feed, blocks, channels and name belong to a torch.nn.Module; models by name bring their own.")
+    if any(value is not None for value in (feed, blocks, name, tokenizer, processor, chosen.channels)):
+        raise IsoscopeError(
+            "feed, blocks, channels, name, tokenizer and processor belong to a model in memory; models by name bring their own."
+        )
     names = list_names(models)
     if not names:
         raise IsoscopeError("Name at least one model: a folder, a .gguf file or a hub id.")
     measurement = Measurement(names, data, out, chosen, Engine(executor, address, processes, split_into), column)
     measurement.run.prepare()
-    reasons = measurement.measure(Progress(quiet=quiet))
+    reasons = measurement.measure(progress)
     if reasons:
         # If every model failed for one reason, such as a device that is not there, that reason is the whole message.
         alike = len(reasons) == len(measurement.models) and len({str(reason) for reason in reasons.values()}) == 1
@@ -182,7 +199,7 @@ class ModelJob(Job):
     """Measures a model or one shard of it, or merges some shards; the last one that is finished merges what is left."""
 
     def __init__(self, task: Task, model: PlannedModel, pending: dict[str, Future[list[str]] | None], reasons: dict[str, IsoscopeError]):
-        """`pending`: the keys of the model's cells that are not finished, with their futures; `reasons`: why models failed. Both are shared."""
+        """`pending`: the model's unfinished cells by key, with their futures; `reasons`: why models failed. Jobs share both."""
         self.task, self.model, self.pending, self.reasons = task, model, pending, reasons
 
     def __str__(self) -> str:

@@ -23,7 +23,7 @@ from isoscope.core.wording import format_bytes
 from isoscope.measuring.cost_estimate import estimate_peak, note_call_sizes
 from isoscope.measuring.machine import check_disk
 from isoscope.measuring.options import Options
-from isoscope.measuring.pooling import Pooling, choose_pooling
+from isoscope.measuring.pooling import Pooling, choose_pooling, declared_pooling
 from isoscope.measuring.single_pass import Batch, Feeder, Pass
 from isoscope.measuring.stream import WINDOW_BATCHES, Cursor, Sequence, Stream, frequency_bins, make_batches, mark_last_parts
 from isoscope.models.loading.chunk import ModelInput
@@ -44,23 +44,39 @@ _held: dict[tuple[Any, ...], LoadedModel] = {}
 
 
 def _load_or_reuse(reference: ModelReference, options: Options, *, hold: bool) -> LoadedModel:
-    """The model, loaded or held; with `hold` it stays for the next shard, and no other does."""
-    settings: dict[str, Any] = {
-        "dtype": options.dtype,
-        "device": options.device,
-        "trust_remote_code": options.trust_remote_code,
-        "allow_partial": options.allow_partial,
-        "seed": options.seed,
-        "device_map": options.device_map,
-    }
+    """The model, loaded, held or lent; with `hold` it stays for the next shard, and no other does."""
+    settings = _loading_settings(options)
     key = (reference.weights, *settings.values())
-    if hold and key in _held:
+    if key in _held and (hold or _held[key].borrowed):
         return _held[key]
     _held.clear()  # before the next model is loaded: two of them might not fit
     model = load_model(reference, **settings)
     if hold:
         _held[key] = model
     return model
+
+
+def _loading_settings(options: Options) -> dict[str, Any]:
+    return {
+        "dtype": options.dtype,
+        "device": options.device,
+        "trust_remote_code": options.trust_remote_code,
+        "allow_partial": options.allow_partial,
+        "seed": options.seed,
+        "device_map": options.device_map,
+        "tokenizer": options.tokenizer,
+    }
+
+
+@contextlib.contextmanager
+def lend_model(reference: ModelReference, options: Options, model: LoadedModel) -> Iterator[None]:
+    """Within this context the reference is of a model that is in memory already."""
+    _held.clear()
+    _held[(reference.weights, *_loading_settings(options).values())] = model
+    try:
+        yield
+    finally:
+        _held.clear()
 
 
 class ModelFeeder(Feeder):
@@ -116,7 +132,10 @@ class ModelFeeder(Feeder):
             return None
         random = [name for name in self.model.fit.random_names if "pooler." in name]
         output = None if random and not self.reference.untrained else self.pooled_output
-        return choose_pooling(self.options.pool, self.reference.folder, self.reader.unit, output, self.reference.name)
+        declared = self.model.pooling
+        if declared is None and self.options.pool == "own":
+            declared = declared_pooling(self.reference.folder)
+        return choose_pooling(self.options.pool, declared, self.reader.unit, output, self.reference.name)
 
     def _batch_bytes(self) -> int:
         """Memory that a forward pass of the largest batch takes, as far as the probe shows, and that of weights not yet read from disk."""
@@ -131,7 +150,9 @@ class ModelFeeder(Feeder):
         return self._largest_call + scores + sum(int(table.nbytes) for table in self.tables().values())
 
     def _forward(self, fed: ModelInput) -> None:
-        with torch.inference_mode(), model_errors_as_user_errors(self.reference, CANNOT_RUN):
+        # What a model keeps from a pass in inference mode, such as angles of rotary embeddings, could not be used in training later.
+        mode = torch.inference_mode(mode=not self.model.borrowed)
+        with mode, torch.no_grad(), model_errors_as_user_errors(self.reference, CANNOT_RUN):
             try:
                 output = self.model.base(**fed.arguments)
             except IndexError as error:

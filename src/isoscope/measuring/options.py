@@ -64,6 +64,8 @@ class Options:
     seed: int = 0
     shard: tuple[int, int] = (0, 1)
     store: str = "all"
+    tokenizer: str | None = None
+    """The folder of a tokenizer or processor; None: that of the model."""
     trust_remote_code: bool | tuple[str, ...] = False
     """The names of the models whose own code may run; True allows all of them."""
     allow_partial: bool = False

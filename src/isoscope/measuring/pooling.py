@@ -6,7 +6,9 @@ has positions, so that the vector is the mean over all positions of the item.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +93,9 @@ class ItemPool:
         if ends.all() and not self._open and weights.all():
             complete, items = vectors, rows.item
         else:
-            whole = [self._add_chunk((site, int(rows.item[i])), vectors[i], float(weights[i]), last=bool(ends[i])) for i in range(len(vectors))]
+            whole = [
+                self._add_chunk((site, int(rows.item[i])), vectors[i], float(weights[i]), last=bool(ends[i])) for i in range(len(vectors))
+            ]
             kept = [(vector, item) for vector, item in zip(whole, rows.item, strict=True) if vector is not None]
             if not kept:
                 return
@@ -108,13 +112,15 @@ class ItemPool:
         return total / weight if last and weight else None
 
 
-def choose_pooling(pool: str, folder: Path | None, unit: str, output: Tensor | None, model: str) -> Pooling:
-    """The pooling that `--pool` asks for, of a model that reads tokens, frames or images and gave this pooled output, if any."""
+def choose_pooling(pool: str, declared: Pooling | None, unit: str, output: Tensor | None, model: str) -> Pooling:
+    """The pooling that `--pool` asks for, of a model that reads tokens, frames or images.
+
+    `declared` is what its folder says, and `output` the pooled vectors that it gave, if any.
+    """
     if pool != "own":
         if (pool, unit) in {("cls", "frames"), ("last", "images")}:
             raise IsoscopeError(f"--pool {pool} is of tokens, and {model} reads {unit}; use --pool mean.")
         return Pooling((pool,))
-    declared = None if folder is None else declared_pooling(folder)
     if declared is not None:
         return declared
     if output is None:
@@ -124,31 +130,39 @@ def choose_pooling(pool: str, folder: Path | None, unit: str, output: Tensor | N
 
 def declared_pooling(folder: Path) -> Pooling | None:
     """The pooling that the modules.json of a sentence-transformers folder declares; `folder` is that of its Transformer."""
-    chain = next((place for place in (folder, folder.parent) if (place / MODULES).is_file() and place / transformer_path(place) == folder), None)
+    chain = next(
+        (place for place in (folder, folder.parent) if (place / MODULES).is_file() and place / transformer_path(place) == folder), None
+    )
     if chain is None:
         return None
-    pooling: Pooling | None = None
     try:
-        for module in sorted(read_json(chain / MODULES), key=lambda module: int(module["idx"]))[1:]:
-            kind, path = str(module["type"]).rpartition(".")[2], str(module["path"]).strip("/")
-            if kind == "Pooling":
-                if ".." in Path(path).parts:
-                    raise IsoscopeError(f"{chain / MODULES} points outside its folder ({path}); it was not followed.")
-                pooling = Pooling(_declared_modes(read_json(chain / path / "config.json"), chain / path))
-            elif kind == "Normalize" and pooling is not None:
-                pooling = Pooling(pooling.modes, normalizes=True)
-            else:
-                raise IsoscopeError(f"--pool own: {chain} has a {kind} behind its pooling, which is not computed here; use --pool mean.")
+        listed = sorted(read_json(chain / MODULES), key=lambda module: int(module["idx"]))[1:]
+        named = [(str(module["type"]).rpartition(".")[2], str(module["path"]).strip("/")) for module in listed]
+        if outside := [path for _, path in named if ".." in Path(path).parts]:
+            raise IsoscopeError(f"{chain / MODULES} points outside its folder ({outside[0]}); it was not followed.")
+        return pooling_of_modules([(kind, partial(read_json, chain / path / "config.json")) for kind, path in named], str(chain))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise IsoscopeError(f"{chain / MODULES} and its Pooling cannot be read ({error}); use --pool mean, cls or last.") from error
+
+
+def pooling_of_modules(modules: Sequence[tuple[str, Callable[[], Any]]], model: str) -> Pooling | None:
+    """The pooling of the modules behind a Transformer, from the class and the settings of each; None if there is none."""
+    pooling: Pooling | None = None
+    for kind, read_settings in modules:
+        if kind == "Pooling":
+            pooling = Pooling(_declared_modes(read_settings(), model))
+        elif kind == "Normalize" and pooling is not None:
+            pooling = Pooling(pooling.modes, normalizes=True)
+        else:
+            raise IsoscopeError(f"--pool own: {model} has a {kind} behind its pooling, which is not computed here; use --pool mean.")
     return pooling
 
 
-def _declared_modes(config: dict[str, Any], folder: Path) -> tuple[str, ...]:
+def _declared_modes(config: dict[str, Any], model: str) -> tuple[str, ...]:
     named = config.get("pooling_mode")  # newer versions write one name, older ones a switch for each mode
     chosen = [name.removeprefix("pooling_mode_") for name, on in config.items() if name.startswith("pooling_mode_") and on is True]
     modes = tuple(named.split("+")) if isinstance(named, str) else tuple(DECLARED.get(name, name) for name in chosen)
     modes = tuple({"lasttoken": "last"}.get(mode, mode) for mode in modes)
     if not modes or set(modes) - set(DECLARED.values()):
-        raise IsoscopeError(f"{folder} pools by {', '.join(modes) or 'nothing'}, which is not computed here; use --pool mean, cls or last.")
+        raise IsoscopeError(f"{model} pools by {', '.join(modes) or 'nothing'}, which is not computed here; use --pool mean, cls or last.")
     return modes

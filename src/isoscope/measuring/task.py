@@ -15,7 +15,7 @@ from isoscope.core.source import Source, part_of
 from isoscope.measuring.cell import measure_model
 from isoscope.measuring.options import Options
 from isoscope.measuring.pooling import declared_pooling
-from isoscope.models.naming.model_name import ModelReference
+from isoscope.models.naming.model_name import ModelReference, hash_tokenizer
 from isoscope.runs.merging import merge_identities, merge_shards
 from isoscope.runs.run import Run
 from isoscope.runs.stored_cell import key_of
@@ -96,6 +96,8 @@ def cell_identity(reference: ModelReference, source: Source, options: Options) -
     # A shard knows its own bytes only. The blocks of all shards make the fingerprint of the source when they are merged.
     content = {"source": source.fingerprint} if part is None else {"source": part.layout, "blocks": part.blocks}
     identity = {"weights": reference.weights, **content, "shard": list(options.shard), **options.identity()}
+    if options.tokenizer is not None:
+        identity["tokenizer"] = hash_tokenizer(options.tokenizer)
     if options.pool == "own" and (declared := declared_pooling(reference.folder)) is not None:
         identity["own_pooling"] = str(declared)  # its file is not among those that are hashed with the weights
     if reference.step is None:

@@ -140,7 +140,7 @@ def _check_shards(cells: Sequence[Cell], *, partial: bool) -> None:
         for number, digest in identity.get("blocks", {}).items():
             if digests.setdefault(number, digest) != digest:
                 raise IsoscopeError(
-                    f"The data of {name} changed between the shards: {cell.folder} read other bytes than the shard next to it; measure again."
+                    f"The data of {name} changed between the shards: {cell.folder} read other bytes than its neighbour; measure again."
                 )
 
 

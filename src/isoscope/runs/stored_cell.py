@@ -115,7 +115,10 @@ def _mistake_in_shards(identity: dict[str, Any]) -> str:
     if not (isinstance(shards, list) and all(type(i) is int and 0 <= i < shard[1] for i in shards) and shards == sorted(set(shards))):
         return f"its shards are {shards!r:.40}"
     blocks = identity.get("blocks", {})
-    if not (isinstance(blocks, dict) and all(number.isdecimal() and len(number) < 20 and isinstance(digest, str) for number, digest in blocks.items())):
+    if not (
+        isinstance(blocks, dict)
+        and all(number.isdecimal() and len(number) < 20 and isinstance(digest, str) for number, digest in blocks.items())
+    ):
         return f"its blocks are {blocks!r:.40}"
     return "" if shards and isinstance(identity.get("source", ""), str) else "it names no shard of a source"
 

@@ -13,8 +13,8 @@ from typing import Any, BinaryIO
 
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.source import Item, SourceKind
-from isoscope.sources._item_files import find_files, relative_names, short_name
 from isoscope.sources._file_parts import FileBytes, FilePart, Numbers, Span, numbering_start
+from isoscope.sources._item_files import find_files, relative_names, short_name
 from isoscope.trust.parquet_layout import open_parquet_file, read_chunks
 from isoscope.trust.safe_io import parse_json
 
