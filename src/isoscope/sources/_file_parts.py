@@ -15,10 +15,10 @@ from typing import Protocol
 
 from isoscope.core.source import Item, Source
 
-SMALLEST_BLOCK = 1 << 14
+SMALLEST_BLOCK = 1 << 13
 MOST_BLOCKS = 1 << 15
 """Blocks of a source that are hashed one by one. A shard also hashes the rest of the blocks at its two ends: 1/32,768 of the source."""
-NUMBERED = 1 << 16
+NUMBERED = 1 << 14
 """Bytes of a file after which items are numbered anew, so that an item's number needs no reading of the file from its beginning."""
 READ_BYTES = 1 << 20
 
@@ -155,10 +155,10 @@ class FilePart:
 
 
 class Numbers:
-    """Names the items of a file by their places: the first 64 KiB hold 0, 1, 2, …, the next 1.0, 1.1, 1.2, … .
+    """Names the items of a file by their places: the first 16 KiB hold 0, 1, 2, …, the next 1.0, 1.1, 1.2, … .
 
     >>> numbers = Numbers()
-    >>> [numbers.next(offset) for offset in (0, 900, 65_536, 70_000, 200_000)]
+    >>> [numbers.next(offset) for offset in (0, 900, 16_384, 20_000, 50_000)]
     ['0', '1', '1.0', '1.1', '3.0']
     """
 
@@ -176,7 +176,7 @@ class Numbers:
 def numbering_start(offset: int) -> int:
     """The byte from which items must be counted to number those that start at `offset` or later.
 
-    >>> numbering_start(70_000)
-    65536
+    >>> numbering_start(20_000)
+    16384
     """
     return offset - offset % NUMBERED
