@@ -104,4 +104,4 @@ def test_half_a_batch_and_a_shard_keep_what_determines_the_cell(made, tmp_path):
     assert merge_identities([other.identity, shard.identity]) == task.identity
     limited = dataclasses.replace(task, options=dataclasses.replace(task.options, max_items=1)).create_shard(Run(tmp_path / "parts"), 1, 2)
     assert limited.identity["source"] == task.identity["source"], "its bytes are those of the beginning, not of its range"
-    assert "blocks" not in limited.identity
+    assert "block_hashes" not in limited.identity

@@ -94,7 +94,7 @@ def cell_identity(reference: ModelReference, source: Source, options: Options) -
     """The identity of a cell: everything that determines its statistics, and nothing else."""
     part = part_of(source, options.shard, limited=options.max_tokens is not None or options.max_items is not None)
     # A shard knows its own bytes only. The blocks of all shards make the fingerprint of the source when they are merged.
-    content = {"source": source.fingerprint} if part is None else {"source": part.layout, "blocks": part.blocks}
+    content = {"source": source.fingerprint} if part is None else {"source": part.layout, "block_hashes": part.blocks}
     identity = {"weights": reference.weights, **content, "shard": list(options.shard), **options.identity()}
     if options.tokenizer is not None:
         identity["tokenizer"] = hash_tokenizer(options.tokenizer)

@@ -16,7 +16,7 @@ from isoscope.statistics.any_statistics import Statistics, layout_of, merge_stat
 
 WHOLE = [0, 1]
 """The shard of a cell that is measured in one piece: the first of one."""
-APART = {"shard": None, "shards": None, "blocks": None}
+APART = {"shard": None, "shards": None, "block_hashes": None}
 """The parts of an identity in which the shards of one cell differ."""
 MOST_LISTED = 8
 
@@ -86,11 +86,11 @@ def merge_identities(identities: Sequence[dict[str, Any]]) -> dict[str, Any]:
     shards = sorted(i for identity in identities for i in shards_in(identity))
     k = identities[0]["shard"][1]
     common = {name: value for name, value in identities[0].items() if name not in APART}
-    blocks = {number: digest for identity in identities for number, digest in identity.get("blocks", {}).items()}
+    blocks = {number: digest for identity in identities for number, digest in identity.get("block_hashes", {}).items()}
     if len(shards) == k:
-        return common | {"shard": WHOLE} | ({"source": combine_blocks(common["source"], blocks)} if "blocks" in identities[0] else {})
+        return common | {"shard": WHOLE} | ({"source": combine_blocks(common["source"], blocks)} if "block_hashes" in identities[0] else {})
     some = {"shard": [shards[0], k]} | ({"shards": shards} if len(shards) > 1 else {})
-    return common | some | ({"blocks": blocks} if "blocks" in identities[0] else {})
+    return common | some | ({"block_hashes": blocks} if "block_hashes" in identities[0] else {})
 
 
 def shards_in(identity: dict[str, Any]) -> list[int]:
@@ -137,7 +137,7 @@ def _check_shards(cells: Sequence[Cell], *, partial: bool) -> None:
         raise IsoscopeError(f"A shard of {name} kept only rows, which cannot be merged; measure it again with --store sums or all.")
     digests: dict[str, str] = {}
     for cell, identity in zip(cells, identities, strict=True):
-        for number, digest in identity.get("blocks", {}).items():
+        for number, digest in identity.get("block_hashes", {}).items():
             if digests.setdefault(number, digest) != digest:
                 raise IsoscopeError(
                     f"The data of {name} changed between the shards: {cell.folder} read other bytes than its neighbour; measure again."

@@ -114,13 +114,13 @@ def _mistake_in_shards(identity: dict[str, Any]) -> str:
     shards = identity.get("shards", shard[:1])
     if not (isinstance(shards, list) and all(type(i) is int and 0 <= i < shard[1] for i in shards) and shards == sorted(set(shards))):
         return f"its shards are {shards!r:.40}"
-    blocks = identity.get("blocks", {})
+    blocks = identity.get("block_hashes", {})
     if not (
         isinstance(blocks, dict)
         and all(number.isdecimal() and len(number) < 20 and isinstance(digest, str) for number, digest in blocks.items())
     ):
-        return f"its blocks are {blocks!r:.40}"
-    return "" if shards and isinstance(identity.get("source", ""), str) else "it names no shard of a source"
+        return f"its block hashes are {blocks!r:.40}"
+    return "" if shards and (not blocks or isinstance(identity.get("source"), str)) else "it names no shard of a source"
 
 
 def file_name(manifest: dict[str, Any], file: str) -> str:
