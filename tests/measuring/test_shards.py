@@ -91,7 +91,7 @@ def test_more_shards_than_records_merge_as_a_tree(small_models, texts, tmp_path)
     short.write_text("\n\n".join(texts.read_text("utf-8").split("\n\n")[:12]), "utf-8")
     model, few = str(small_models("bert")), FEW | {"layers": "1"}
     one = isoscope.measure(model, str(short), tmp_path / "one", **few)
-    many = isoscope.measure(model, str(short), tmp_path / "many", split_into=40, processes=1, **few)
+    many = isoscope.measure(model, str(short), tmp_path / "many", split_into=40, processes=2, **few)
     same(one, many)
     assert len(many.manifests()[0]["merged"]) == 3, "two groups of sixteen and one of eight"
     assert not Run(tmp_path / "many" / "parts").cells()
