@@ -294,8 +294,8 @@ class Pass:
         self.feeder.move_to(cursor)
 
     def finish(self, *, allow_empty: bool = False) -> Statistics:
-        """The statistics of every site and of the embedding tables, in the order of a table; each must hold points, unless none may."""
-        if not allow_empty:
+        """The statistics of every site and of the embedding tables, in the order of a table; each must hold points, unless all may be empty."""
+        if not allow_empty or any(statistics.slices_in_use for statistics in self.statistics.values()):
             self.feeder.check_not_empty()
             for site, statistics in self.statistics.items():
                 if not statistics.slices_in_use:
