@@ -46,3 +46,21 @@ def test_second_null_is_drawn_with_its_metric(tables):
 def test_policy_figure_needs_two_policies(tables):
     table, series = tables
     assert figures["policy_difference"].draw(table[table["policy"] == "all"], series) is None
+
+
+def test_pooled_vectors_are_a_line_of_their_own_at_their_own_n(tables):
+    table, series = tables
+    own = table[(table["metric"] == "top_share") & (table["model"] == SIX)]
+    last = own[own["kind"] == "hidden"].sort_values("layer").groupby("policy").tail(1)
+    pooled = last.assign(kind="pooled", value=0.125, n=60, interval_about="this n")
+    own = own.assign(n=9000, interval_about="this n")
+    spec = figures["layer_profile"].draw(pd.concat([own, pooled]), series).to_dict()
+    panels = {
+        panel["title"]["subtitle"].split(";")[0]: list_rows(
+            panel | {"datasets": {panel["data"]["name"]: spec["datasets"][panel["data"]["name"]]}}
+        )
+        for panel in spec["concat"]
+    }
+    assert set(panels) == {"n = 9,000", "n = 60"}
+    assert {(row["line"], row["kind"], row["value"]) for row in panels["n = 60"]} == {(f"{SIX}, pooled", "pooled", 0.125)}
+    assert {row["line"] for row in panels["n = 9,000"]} == {SIX}

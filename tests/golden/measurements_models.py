@@ -218,6 +218,20 @@ def shards(shop: Workshop) -> Outcome:
 
 
 @golden("models")
+def pooled(shop: Workshop) -> Outcome:
+    """One vector per item, of two layers, in three shards of which two are merged first."""
+    model, out = make_model(shop, "BERT"), shop.at("pooled")
+    fixed = {"data": list_sources(shop)[0], "sample": 100, "quiet": True, "layers": "3"}
+    for i in (1, 2, 3):
+        place = {"out": shop.at(f"pool{i}"), "shard": f"{i}/3"}
+        shop.command("measure", model, pool="mean", pool_layers="1,3", tokenizer=model, **place, **fixed)
+    shop.command("merge", shop.at("pool1"), shop.at("pool2"), out=shop.at("pools"), partial=True)
+    shop.command("merge", shop.at("pools"), shop.at("pool3"), out=out)
+    table = pick(names.open_table(out, policy="every"), kind="pooled")
+    return Outcome({"rows": plain_rows(table)}, describe_cells(table))
+
+
+@golden("models")
 def sources(shop: Workshop) -> Outcome:
     """The same model on text from other kinds of files, and what comes with isoscope for each modality."""
     text, model, folder = shop.share(make_data) / "text.txt", make_model(shop, "BERT"), shop.at("kinds")

@@ -1,5 +1,6 @@
 """A task names its cell: the source that a model reads if several are given, and everything that determines the statistics."""
 
+import dataclasses
 import pickle
 
 import pytest
@@ -8,6 +9,7 @@ import isoscope
 from isoscope.measuring.options import Options
 from isoscope.measuring.task import Sources, Task, cell_identity
 from isoscope.models.naming.model_name import resolve_model
+from isoscope.runs.merging import merge_identities
 from isoscope.runs.run import Run
 from isoscope.runs.stored_cell import key_of
 from isoscope.sources import open_source
@@ -97,4 +99,9 @@ def test_half_a_batch_and_a_shard_keep_what_determines_the_cell(made, tmp_path):
     shard = task.create_shard(Run(tmp_path / "parts"), 1, 2)
     assert shard.part
     assert shard.options.store == "all"
-    assert {name for name in task.identity if shard.identity[name] != task.identity[name]} == {"shard"}
+    assert {name for name in task.identity if shard.identity[name] != task.identity[name]} == {"shard", "source"}
+    other = task.create_shard(Run(tmp_path / "parts"), 0, 2)
+    assert merge_identities([other.identity, shard.identity]) == task.identity
+    limited = dataclasses.replace(task, options=dataclasses.replace(task.options, max_items=1)).create_shard(Run(tmp_path / "parts"), 1, 2)
+    assert limited.identity["source"] == task.identity["source"], "its bytes are those of the beginning, not of its range"
+    assert "block_hashes" not in limited.identity

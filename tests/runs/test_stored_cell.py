@@ -58,6 +58,13 @@ def test_a_manifest_without_mistake():
         ({"memory": True}, "its memory are True"),
         ({"identity": {"shard": [2, 2]}}, "its shard is [2, 2]"),
         ({"identity": {"shard": [False, True]}}, "its shard is [False, True]"),
+        ({"identity": {"shard": [0, 3], "shards": [0, 3]}}, "its shards are [0, 3]"),
+        ({"identity": {"shard": [0, 3], "shards": [1, 0]}}, "its shards are [1, 0]"),
+        ({"identity": {"shard": [0, 3], "shards": [True]}}, "its shards are [True]"),
+        ({"identity": {"shard": [0, 3], "block_hashes": {"-1": "a"}}}, "its block hashes are {'-1': 'a'}"),
+        ({"identity": {"shard": [0, 3], "block_hashes": {"1": 2}}}, "its block hashes are {'1': 2}"),
+        ({"identity": {"shard": [0, 3], "shards": []}}, "it names no shard of a source"),
+        ({"identity": {"shard": [0, 3], "block_hashes": {"1": "a"}}}, "it names no shard of a source"),
     ],
 )
 def test_a_mistake_in_a_manifest_is_named(change, mistake):

@@ -152,6 +152,13 @@ class Lines:
         return iter([Item(name, content() if callable(content) else content) for name, content in self.pairs])
 
 
+class Divided(Lines):
+    """Lines of which every part has all of them."""
+
+    def part(self, i, k):
+        return self
+
+
 def opening(*made, **changed):
     """A kind of source that opens `lines`, the first time as the first of `made` and then as the second."""
     sources_made = iter(made * 2)
@@ -170,6 +177,7 @@ BROKEN_SOURCES = {
     "the same id": opening(Lines("aa")),
     "which is no text": opening(Lines(contents=("one", 2))),
     "differs when it is read again": opening(Lines(contents=("one", lambda: str(rng.random())))),
+    "do not have its items, each once": opening(Divided()),
     "is not a kind of source": draw,
 }
 

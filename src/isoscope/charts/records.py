@@ -10,9 +10,15 @@ import numpy as np
 import pandas as pd
 
 
-def select_layers(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows that have a depth: hidden states and the state after the final norm, without embedding tables and heads."""
-    has_depth = frame["kind"].isin(["hidden", "final"]) & frame["layer"].notna() & frame["head"].isna()
+def select_layers(frame: pd.DataFrame, *, pooled: bool = False) -> pd.DataFrame:
+    """The rows that have a depth: hidden states and the state after the final norm, without embedding tables and heads.
+
+    With `pooled` also pooled vectors, which have another n than the states, and are a line of their own in a frame with lines.
+    """
+    if pooled and "line" in frame:
+        is_pooled = frame["kind"].eq("pooled").fillna(False)
+        frame = frame.assign(line=frame["line"].where(~is_pooled, frame["line"] + ", pooled"))
+    has_depth = frame["kind"].isin(["hidden", "final", *(["pooled"] if pooled else [])]) & frame["layer"].notna() & frame["head"].isna()
     return frame[has_depth.fillna(False).astype(bool)]
 
 

@@ -40,6 +40,10 @@ def _options(
     taps: Annotated[
         str, typer.Option(help="hidden, or hidden,attention to also measure queries, keys and attention rows per head.")
     ] = "hidden",
+    pool: Annotated[
+        str | None, typer.Option(help="Also measure one vector per item: mean, cls, last, or own (as the model or its folder declares).")
+    ] = None,
+    pool_layers: Annotated[str, typer.Option(help="The layers whose states are pooled, as in --layers. Default: the last one.")] = "",
     query_rows: Annotated[int | None, typer.Option(help="Number of attention rows per sequence, evenly spaced. Default: all.")] = None,
     attention_median: Annotated[
         bool, typer.Option("--attention-median", help="Also compute the median of each attention row, which is the slowest statistic.")
@@ -90,6 +94,9 @@ def _options(
     store: Annotated[
         str, typer.Option(help="Contents of the run: rows (tables), sums (also moments and groups) or all (also samples).")
     ] = "all",
+    tokenizer: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="The folder of the tokenizer or processor, if it is not next to the weights.")
+    ] = None,
     trust_remote_code: Annotated[
         list[str] | None,
         typer.Option(metavar="MODEL", help="Run the code that this model (or suite) ships with, and no other's; may be repeated."),

@@ -12,8 +12,21 @@ from typer.models import ArgumentInfo, OptionInfo, ParameterInfo
 
 WHAT, ON, MUCH, ATTENTION, WHERE, OUTPUT = "What to measure", "On what", "How much", "Attention", "Where it runs", "Output"
 PANELS: dict[str, tuple[str, ...]] = {
-    WHAT: ("metric", "repair", "policy", "convention", "model", "layers", "taps", "pool", "steps", "seeds"),
-    ON: ("data", "column", "key", "tokenizer", "processor", "models", "folder", "run", "allow_wide", "trust_remote_code", "allow_partial"),
+    WHAT: ("metric", "repair", "policy", "convention", "model", "layers", "taps", "pool", "pool_layers", "steps", "seeds"),
+    ON: (
+        "data",
+        "column",
+        "key",
+        "tokenizer",
+        "processor",
+        "models",
+        "folder",
+        "run",
+        "allow_wide",
+        "trust_remote_code",
+        "allow_partial",
+        "partial",
+    ),
     MUCH: ("max_tokens", "max_items", "seq_len", "sample", "split_into", "shard", "draws", "n", "d", "seed"),
     ATTENTION: ("query_rows", "attention_median", "after_rotary", "ablate_queries"),
     WHERE: ("device", "dtype", "threads", "processes", "batch_size", "device_map", "executor", "address", "port", "delete"),

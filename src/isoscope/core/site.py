@@ -32,12 +32,15 @@ KINDS = (
     "hidden",
     "map",
     "final",
+    "pooled",
     "output_embedding",
 )
 """Every kind of site, in the order of the table."""
 
 STACKS = ("characters", "encoder", "backbone", "decoder")
 """Stacks in the order in which an input passes through them. Other names come last."""
+SINGLE_KINDS = ("map", "pooled")
+"""Sites with one vector per image or item: each is a point of the body, and there are no other slices."""
 INNER_KINDS = ("before_norm", "after_norm", "before_activation", "after_activation")
 """Sites within a block. They keep sums and norms; second moments only on request."""
 
@@ -69,7 +72,7 @@ class Site:
     Hidden layer 0 is the input of the first block; layer L is the output of the L-th block call, before any final norm. `final` is
     the state after the final norm, if there is one, and its layer is one more than that of the last block. Embedding tables have
     no layer. In a convolutional block the states around its last norm and its last activation are sites too. A `map` is a hidden
-    state flattened to one vector per image.
+    state flattened to one vector per image. `pooled` is one vector per item, made of the state of the same layer.
 
     >>> Site("encoder", "hidden", 3).label
     'encoder.hidden.3'

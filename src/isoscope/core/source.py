@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -41,6 +41,34 @@ class Source(Protocol):
 
     def items(self) -> Iterator[Item]:
         """The items, always in the same order."""
+
+
+class SourcePart(Source, Protocol):
+    """One of the parts of a source. Together the parts have the items of the source, each once, with the same ids."""
+
+    @property
+    def layout(self) -> str:
+        """A hash that all parts of the source have in common."""
+
+    @property
+    def blocks(self) -> dict[str, str]:
+        """Hashes of the content by the number of their block. The parts' together, with the layout, make the source's fingerprint."""
+
+
+@runtime_checkable
+class Divisible(Protocol):
+    """A source that can be divided without reading it: by file and by range of bytes."""
+
+    def part(self, i: int, k: int) -> SourcePart:
+        """Part `i` of `k`."""
+
+
+def part_of(source: Source, shard: tuple[int, int], *, limited: bool) -> SourcePart | None:
+    """What a shard reads; None if it reads the source and takes every k-th item.
+
+    That is so for a source that cannot be divided, and for one of which only the beginning is measured: its end is found by reading.
+    """
+    return source.part(*shard) if shard[1] > 1 and not limited and isinstance(source, Divisible) else None
 
 
 @dataclass(frozen=True)

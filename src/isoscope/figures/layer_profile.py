@@ -27,19 +27,21 @@ SECOND_NULL = "_norm_null"
 @figure(
     title="Every metric over the layers",
     caption="One line per model, with its 95 % interval as a band. Layer 0 enters the first block; the hollow diamond is the state after "
-    "the final norm. Dashed: the value under isotropy at the same n and d; dotted, if available: isotropic directions with the observed "
-    "norms. A gap is an undefined value. If a metric depends on n, lines of different n have separate panels.",
+    "the final norm. Pooled vectors, one per item, are a line of their own. Dashed: the value under isotropy at the same n and d; dotted, "
+    "if available: isotropic directions with the observed norms. A gap is an undefined value. If a metric depends on n, lines of "
+    "different n have separate panels.",
     topic="Every metric",
 )
 def layer_profile(table: pd.DataFrame, series: pd.DataFrame) -> Any:
     """One panel per metric, whatever metrics the table holds; a table filtered to one metric gives one panel."""
     table, _ = label_lines(table, series)
-    rows = select_layers(table)
+    rows = select_layers(table, pooled=True)
+    names = [*line_names(table), *dict.fromkeys(rows.loc[rows["kind"].eq("pooled"), "line"])]
     present = set(rows["metric"].dropna())
     metrics = [name for name in FIRST if name in present] + sorted(present - set(FIRST))
     metrics = [name for name in metrics if not (name.endswith(SECOND_NULL) and name.removesuffix(SECOND_NULL) in present)]
     panels = [
-        draw_metric_panel(part, rows[rows["metric"] == metric + SECOND_NULL], title, line_names(table))
+        draw_metric_panel(part, rows[rows["metric"] == metric + SECOND_NULL], title, names)
         for metric in metrics
         for part, title in split_by_n(rows[rows["metric"] == metric], "line", metric)
     ]

@@ -43,7 +43,7 @@ def measure_model(
 ) -> None:
     """Measure one model into the run, unless the run holds its cell already; `identity` determines the cell.
 
-    A `part` is a shard that nobody reads before it is merged: it gets no tables, it may be empty, and its model stays for the next one.
+    A `part` is a shard that nobody reads before it is merged: it gets no tables, and its model stays for the next one.
     """
     # The key is a hash of everything that determines the numbers, so a cell with this key is this measurement, whoever made it.
     key = key_of(identity)
@@ -53,8 +53,9 @@ def measure_model(
     forget_peak()
     with limit_threads(options.threads):
         reduced = _reduce_source(run, key, reference, source, options, progress, part)
-        gc.collect()  # a model and its hooks refer to each other; the model must be out of memory before the metrics are computed
-        cell = finish_cell(run, identity, reduced, options, progress, with_tables=not part)
+        if not part:
+            gc.collect()  # a model and its hooks refer to each other; the model must be out of memory before the metrics are computed
+        cell = finish_cell(run, identity, reduced, options, progress, with_tables=not part and reduced.spec["tokens"] > 0)
     counted, size = f"{reduced.spec['tokens']:,} {reduced.spec['counted']}", sum(file["bytes"] for file in cell.manifest["files"].values())
     progress.note(f"{reference.name}: {counted}, {len(reduced.statistics)} sites, {format_bytes(size)} kept")
 
@@ -78,10 +79,14 @@ def _reduce_source(
             progress.note(f"{reference.name}: the saved partial state does not match this measurement ({error}); starting over.")
             run.drop_partial(key)
     del saved
-    started = time.monotonic()
-    save_statistics = partial(pack_statistics, single_pass.statistics)
+    started, save_statistics = time.monotonic(), partial(pack_statistics, single_pass.statistics)
     reduce_batches(single_pass, progress, lambda: run.save_partial(key, feeder.cursor(), save_statistics), options.save_every)
-    return Reduced(single_pass.finish(allow_empty=part), feeder.columns(), feeder.spec() | single_pass.marks(), time.monotonic() - started)
+    return Reduced(
+        single_pass.finish(allow_empty=options.shard[1] > 1),
+        feeder.columns(),
+        feeder.spec() | single_pass.marks(),
+        time.monotonic() - started,
+    )
 
 
 def reduce_batches(

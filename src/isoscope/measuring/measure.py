@@ -13,6 +13,7 @@ from isoscope.core.progress import Progress
 from isoscope.core.user_input import Name, list_names
 from isoscope.core.wording import format_bytes
 from isoscope.measuring.cost_estimate import Costs, PlanEntry, format_plan
+from isoscope.measuring.merge_tree import FAN_IN, MergeNode, order_of_work, plan_merges
 from isoscope.measuring.options import OF_A_MODULE, Options, options_from
 from isoscope.measuring.scheduler import Engine, Job, Scheduler
 from isoscope.measuring.task import Sources, Task
@@ -43,13 +44,16 @@ def measure(
     feed: Callable[[Any, Any], object] | None = None,
     blocks: str | None = None,
     name: str | None = None,
+    tokenizer: Any = None,
+    processor: Any = None,
     **options: Any,
 ) -> Results:
     """Measure the geometry of every layer of one or more models and keep it in a run.
 
     Args:
         models: a folder, a .gguf file or a hub id (`org/name@revision`); `untrained:` before it means the same architecture
-            at initialisation. Or a `torch.nn.Module`, with batches as `data`.
+            at initialisation. Or a model of transformers with its `tokenizer` or `processor`, or a `SentenceTransformer`, as it is in
+            memory. Or any `torch.nn.Module`, with batches as `data`.
         data: `embedded`, files, folders or globs of text, clips or images, `-`, or `hf:…`. If there are several, each model reads the
             first one of its modality; `NAME=SOURCE` is for the model of that name alone.
             For a module: batches, each a tensor, a tuple of arguments or a dict of them. Every row is an item; an `attention_mask`
@@ -65,6 +69,8 @@ def measure(
         feed: for a module, `feed(module, batch)` runs a batch; by default the module is called with it.
         blocks: for a module, the paths of its blocks, as in `layers.*`; by default the largest repeated structure.
         name: for a module, its name in the table; by default its class.
+        tokenizer: the tokenizer of a model in memory, or the folder of one for models by name that come without.
+        processor: the object that prepares images or clips for a model in memory.
         channels: for a module, whether the channels of its maps come `first` or `last`; by default this is taken from the layers that
             read and make a map.
         options: those of the command line, with underscores: `max_tokens`, `seq_len`, `layers`, `shard`, …
@@ -72,24 +78,36 @@ def measure(
     Returns:
         The run, open: `.table()` and `.series()`.
     """
-    chosen = options_from(options)
+    if isinstance(tokenizer, str | Path):
+        options["tokenizer"], tokenizer = str(tokenizer), None
+    chosen, progress = options_from(options), Progress(quiet=quiet)
     if not isinstance(models, str) and hasattr(models, "named_modules"):
+        from isoscope.measuring.model_object import measure_object, takes_sources
         from isoscope.measuring.module_feeder import measure_module
 
-        others = {"column": column, "address": address, "processes": processes, "split_into": split_into, "executor": executor != "local"}
-        for option in [*options, *(name for name, value in others.items() if value)]:
+        others: dict[str, object] = {"address": address, "processes": processes, "split_into": split_into, "executor": executor != "local"}
+        if takes_sources(models, data, tokenizer, processor):
+            others |= {"feed": feed, "blocks": blocks}
+            if unfit := [name for name, value in others.items() if value]:
+                raise IsoscopeError(f"The option {unfit[0]!r} does not apply to a model in memory with its tokenizer.")
+            inputs = {"tokenizer": tokenizer, "processor": processor}
+            measure_object(models, data, Run(out), chosen, progress, given=options, name=name, column=column, **inputs)
+            return Results(out)
+        for option in [*options, *(name for name, value in (others | {"column": column}).items() if value)]:
             if option not in OF_A_MODULE:
                 raise IsoscopeError(f"The option {option!r} does not apply to a module: batches are measured as they come, all of them.")
-        measure_module(models, data, Run(out), chosen, Progress(quiet=quiet), feed=feed, blocks=blocks, name=name)
+        measure_module(models, data, Run(out), chosen, progress, feed=feed, blocks=blocks, name=name)
         return Results(out)
-    if feed is not None or blocks is not None or name is not None or chosen.channels is not None:
-        raise IsoscopeError("feed, blocks, channels and name belong to a torch.nn.Module; models by name bring their own.")
+    if any(value is not None for value in (feed, blocks, name, tokenizer, processor, chosen.channels)):
+        raise IsoscopeError(
+            "feed, blocks, channels, name, tokenizer and processor belong to a model in memory; models by name bring their own."
+        )
     names = list_names(models)
     if not names:
         raise IsoscopeError("Name at least one model: a folder, a .gguf file or a hub id.")
     measurement = Measurement(names, data, out, chosen, Engine(executor, address, processes, split_into), column)
     measurement.run.prepare()
-    reasons = measurement.measure(Progress(quiet=quiet))
+    reasons = measurement.measure(progress)
     if reasons:
         # If every model failed for one reason, such as a device that is not there, that reason is the whole message.
         alike = len(reasons) == len(measurement.models) and len({str(reason) for reason in reasons.values()}) == 1
@@ -134,6 +152,8 @@ class PlannedModel:
     task: Task
     shards: Sequence[Task]
     """Empty if the cell is measured in one piece."""
+    merges: Sequence[MergeNode]
+    """The cells that are merged last; empty if there are no shards."""
     items: int | None
     done: bool
     pending: set[str] = field(default_factory=set)
@@ -159,12 +179,13 @@ class PlannedModel:
     def merge_shards(self) -> None:
         """Merge the shards into the cell, and delete them once it is written."""
         run, parts = Run(self.task.run), Run(self.shards[0].run)
-        cells = [cell for shard in self.shards if (cell := parts.cell(shard.key, "all")) is not None]
+        cells = [cell for node in self.merges if (cell := parts.cell(node.task.key, "all")) is not None]
         # Shards are deleted only after the merged cell is on disk. A command that was stopped in between finds the cell and deletes them.
         if not self.task.is_done:
             merge_shards(run, cells, keep=self.task.options.store)
-        for cell in cells:
-            parts.remove(cell)
+        for node in (node for root in self.merges for node in root.all_nodes()):
+            if (cell := parts.cell(node.task.key)) is not None:
+                parts.remove(cell)
 
     def plan_entry(self, costs: Costs) -> PlanEntry:
         """The model as an entry of a plan."""
@@ -177,17 +198,24 @@ class PlannedModel:
 
 
 class ModelJob(Job):
-    """Measures a model, or one shard of it; the last shard that is finished merges them all."""
+    """Measures a model or one shard of it, or merges some shards; the last one that is finished merges what is left."""
 
     def __init__(self, task: Task, model: PlannedModel) -> None:
         self.task, self.model = task, model
 
     def __str__(self) -> str:
-        i, k = self.task.options.shard
-        return self.task.reference.name + (f", shard {i + 1}/{k}" if k > 1 else "")
+        i, k = self.task.identity["shard"]
+        shards = f"merging {len(self.task.identity['shards'])} shards" if self.task.merges else f"shard {i + 1}/{k}"
+        return self.task.reference.name + (f", {shards}" if k > 1 else "")
+
+    def is_ready(self) -> bool:
+        """Whether the cells that it merges are there."""
+        return self.model.pending.isdisjoint(self.task.merges)
 
     def start(self) -> Task:
-        """The cell of the model, or of the shard."""
+        """The cell of the model, of a shard, or of merged shards."""
+        if self.model.error is not None and not self.is_ready():
+            raise self.model.error
         return self.task
 
     def finish(self) -> None:
@@ -233,7 +261,10 @@ class Measurement:
         for key, task in tasks.items():
             items = _count_items(task, options)
             k = min(wanted, items or wanted)  # a shard without items could not be measured
-            models.append(PlannedModel(task, [task.create_shard(shard_run, i, k) for i in range(k)] if k > 1 else [], items, key in done))
+            shards = [task.create_shard(shard_run, i, k) for i in range(k)] if k > 1 else []
+            # On a cluster every cell comes to this process anyway, and other nodes may not see it.
+            merges = plan_merges(shards, k if engine.is_remote else FAN_IN)
+            models.append(PlannedModel(task, shards, merges, items, key in done))
         return models
 
     def measure(self, progress: Progress) -> dict[str, IsoscopeError]:
@@ -243,7 +274,7 @@ class Measurement:
             if model.done:
                 progress.note(f"{model.task.reference.name}: already measured ({model.task.key}).")
                 continue
-            tasks = [shard for shard in model.shards if not shard.is_done] if model.shards else [model.task]
+            tasks = [node.task for node in order_of_work(model.merges)] if model.shards else [model.task]
             if not tasks:  # an earlier command measured all shards and was stopped before it merged them
                 model.merge_shards()
             model.pending = {task.key for task in tasks}

@@ -23,6 +23,7 @@ from isoscope.core.source import Source
 from isoscope.core.wording import format_bytes
 from isoscope.measuring.cost_estimate import estimate_peak, note_call_sizes
 from isoscope.measuring.options import Options
+from isoscope.measuring.pooling import Pooling, choose_pooling, declared_pooling
 from isoscope.measuring.single_pass import Batch, Feeder, Pass
 from isoscope.measuring.stream import WINDOW_BATCHES, Cursor, Sequence, Stream, frequency_bins, make_batches, mark_last_parts
 from isoscope.models.loading.chunk import ModelInput
@@ -43,23 +44,39 @@ _held: dict[tuple[Any, ...], LoadedModel] = {}
 
 
 def _load_or_reuse(reference: ModelReference, options: Options, *, hold: bool) -> LoadedModel:
-    """The model, loaded or held; with `hold` it stays for the next shard, and no other does."""
-    settings: dict[str, Any] = {
-        "dtype": options.dtype,
-        "device": options.device,
-        "trust_remote_code": options.trust_remote_code,
-        "allow_partial": options.allow_partial,
-        "seed": options.seed,
-        "device_map": options.device_map,
-    }
+    """The model, loaded, held or lent; with `hold` it stays for the next shard, and no other does."""
+    settings = _loading_settings(options)
     key = (reference.weights, *settings.values())
-    if hold and key in _held:
+    if key in _held and (hold or _held[key].borrowed):
         return _held[key]
     _held.clear()  # before the next model is loaded: two of them might not fit
     model = load_model(reference, **settings)
     if hold:
         _held[key] = model
     return model
+
+
+def _loading_settings(options: Options) -> dict[str, Any]:
+    return {
+        "dtype": options.dtype,
+        "device": options.device,
+        "trust_remote_code": options.trust_remote_code,
+        "allow_partial": options.allow_partial,
+        "seed": options.seed,
+        "device_map": options.device_map,
+        "tokenizer": options.tokenizer,
+    }
+
+
+@contextlib.contextmanager
+def lend_model(reference: ModelReference, options: Options, model: LoadedModel) -> Iterator[None]:
+    """Within this context the reference is of a model that is in memory already."""
+    _held.clear()
+    _held[(reference.weights, *_loading_settings(options).values())] = model
+    try:
+        yield
+    finally:
+        _held.clear()
 
 
 class ModelFeeder(Feeder):
@@ -109,6 +126,17 @@ class ModelFeeder(Feeder):
 
         return run
 
+    def pooling(self) -> Pooling | None:
+        """The pooling that `--pool` asks for, checked against the model."""
+        if self.options.pool is None:
+            return None
+        random = [name for name in self.model.fit.random_names if "pooler." in name]
+        output = None if random and not self.reference.untrained else self.pooled_output
+        declared = self.model.pooling
+        if declared is None and self.options.pool == "own":
+            declared = declared_pooling(self.reference.folder)
+        return choose_pooling(self.options.pool, declared, self.reader.unit, output, self.reference.name)
+
     def _batch_bytes(self) -> int:
         """Memory that a forward pass of the largest batch takes, as far as the probe shows, and that of weights not yet read from disk."""
         if self.model.device.type != "cpu":
@@ -122,14 +150,17 @@ class ModelFeeder(Feeder):
         return self._largest_call + scores + sum(int(table.nbytes) for table in self.tables().values())
 
     def _forward(self, fed: ModelInput) -> None:
-        with torch.inference_mode(), model_errors_as_user_errors(self.reference, CANNOT_RUN):
+        # What a model keeps from a pass in inference mode, such as angles of rotary embeddings, could not be used in training later.
+        mode = torch.inference_mode(mode=not self.model.borrowed)
+        with mode, torch.no_grad(), model_errors_as_user_errors(self.reference, CANNOT_RUN):
             try:
-                self.model.base(**fed.arguments)
+                output = self.model.base(**fed.arguments)
             except IndexError as error:
                 raise IsoscopeError(
                     f"{self.reference.name} has no embedding for a token or position it was given ({error}); its tokenizer and its "
                     "weights do not belong together, or --seq-len is too long."
                 ) from error
+        self.pooled_output = getattr(output, "pooler_output", None)
 
     def windows(self) -> Iterator[Iterable[Batch]]:
         """The batches of whole items, window by window."""
@@ -141,12 +172,13 @@ class ModelFeeder(Feeder):
 
     def _batches(self, sequences: list[Sequence]) -> Iterator[Batch]:
         groups = list(make_batches(sequences, self.batch_tokens, pads=self.reader.pads))
-        for group, last in zip(groups, mark_last_parts(groups), strict=True):
-            yield self._batch(group, last)
+        of_items = mark_last_parts(groups, lambda sequence: sequence.item)
+        for group, last, ends_item in zip(groups, mark_last_parts(groups), of_items, strict=True):
+            yield self._batch(group, last, ends_item)
 
-    def _batch(self, sequences: list[Sequence], last: np.ndarray) -> Batch:
+    def _batch(self, sequences: list[Sequence], last: np.ndarray, ends_item: np.ndarray | None = None) -> Batch:
         fed = self.reader.feed([sequence.piece for sequence in sequences])
-        rows = Rows.of([sequence.item for sequence in sequences], [sequence.unit for sequence in sequences], last)
+        rows = Rows.of([sequence.item for sequence in sequences], [sequence.unit for sequence in sequences], last, ends_item)
         layout = BatchLayout(self.slicer, self.options.seed, lambda b: rows, lambda stack, b, t: fed.positions(stack, t))
         run = partial(self._forward, fed)
         return Batch(run, run, layout)
@@ -160,13 +192,9 @@ class ModelFeeder(Feeder):
             yield self._batch(group, np.ones(len(group), dtype=bool))
 
     def check_not_empty(self) -> None:
-        """Refuse a source, or a shard of it, that gave nothing."""
-        if self.stream.cursor.measured_tokens:
-            return
-        i, k = self.options.shard
-        if k == 1:
+        """Refuse a source that gave nothing."""
+        if not self.stream.cursor.measured_tokens:
             raise IsoscopeError(f"{self.source.name} gives {self.reference.name} no {self.reader.unit}.")
-        raise IsoscopeError(f"Shard {i + 1}/{k} of {self.source.name} holds no items; use fewer shards.")
 
     def cursor(self) -> dict[str, int]:
         """How far the source was read."""
@@ -238,7 +266,7 @@ class ModelFeeder(Feeder):
         cursor, o, fit = self.stream.cursor, self.options, self.model.fit
         return {
             "data": self.source.name,
-            "fingerprint": self.source.fingerprint,
+            "fingerprint": self.stream.content.fingerprint,
             "weights": self.reference.weights,
             "architecture": type(self.model.with_head).__name__,
             "documents": cursor.measured_items,

@@ -226,7 +226,8 @@ def check_module(module: Any, batches: Any) -> None:
         raise IsoscopeError(f"A module is measured over an iterable of batches; got one {type(batches).__name__}, which goes into a list.")
     if isinstance(batches, str | bytes) or not (isinstance(batches, Iterable) or hasattr(batches, "__getitem__")):
         raise IsoscopeError(
-            f"A module is measured over an iterable of batches, each a tensor, a tuple or a dict; got {type(batches).__name__}."
+            f"A module is measured over an iterable of batches, each a tensor, a tuple or a dict; got {type(batches).__name__}. A model of "
+            "transformers also reads files, with tokenizer=… or processor=…."
         )
 
 

@@ -19,6 +19,7 @@ SPLITS = ("sink", "frequency", "position")
 CHANNELS = ("first", "last")
 MAPS = ("per-position", "per-image", "both")
 TAPS = ("hidden", "attention")
+POOLS = ("mean", "cls", "last", "own")
 OF_ATTENTION = ("query_rows", "attention_median", "after_rotary", "ablate_queries")
 """The options that need tapped attention."""
 OF_A_MODULE = ("layers", "second_moments", "cosine_sd", "sample", "image_maps", "channels", "seed", "store", "taps", *OF_ATTENTION)
@@ -45,6 +46,10 @@ class Options:
     image_maps: str = "per-position"
     channels: str | None = None
     """For a module: whether the channels of its maps come `first` or `last`; None takes this from the layers that read and make them."""
+    pool: str | None = None
+    """How the states of an item become one vector, which is measured too; None: it is not."""
+    pool_layers: str = ""
+    """The layers whose states are pooled; empty: the last one."""
     taps: tuple[str, ...] = ("hidden",)
     query_rows: int | None = None
     attention_median: bool = False
@@ -59,6 +64,8 @@ class Options:
     seed: int = 0
     shard: tuple[int, int] = (0, 1)
     store: str = "all"
+    tokenizer: str | None = None
+    """The folder of a tokenizer or processor; None: that of the model."""
     trust_remote_code: bool | tuple[str, ...] = False
     """The names of the models whose own code may run; True allows all of them."""
     allow_partial: bool = False
@@ -73,6 +80,10 @@ class Options:
         check_word("--image-maps must be one of", self.image_maps, MAPS)
         if self.channels is not None:
             check_word("channels must be", self.channels, CHANNELS, joined=" or ")
+        if self.pool is not None:
+            check_word("--pool must be one of", self.pool, POOLS)
+        elif self.pool_layers:
+            raise IsoscopeError("--pool-layers says which layers are pooled; add --pool mean, cls or last.")
         for split in self.split_body:
             check_word("--split-body takes", split, SPLITS)
         self._check_taps()
@@ -81,6 +92,7 @@ class Options:
             raise IsoscopeError(f"--shard i/k needs 1 ≤ i ≤ k, as in 1/4; got {i + 1}/{k}.")
         parse_layers(self.layers)
         parse_layers(self.second_moments)
+        parse_layers(self.pool_layers)
 
     def _check_taps(self) -> None:
         """Refuse taps that do not exist, and options of attention if attention is not tapped."""
@@ -104,10 +116,12 @@ class Options:
             "image_maps",
             "seq_len",
             "dtype",
+            "seed",
         )
         # Options that have no effect here stay out of the identity, so that adding an option does not change the keys of older cells.
         sometimes = (("taps", *OF_ATTENTION) if self.attention else ()) + (("channels",) if self.channels else ())
-        return {name: getattr(self, name) for name in (*always, "dtype", "seed", *sometimes)} | {"statistics": VERSION}
+        sometimes += ("pool", "pool_layers") if self.pool else ()
+        return {name: getattr(self, name) for name in (*always, *sometimes)} | {"statistics": VERSION}
 
     @property
     def attention(self) -> bool:
@@ -116,7 +130,7 @@ class Options:
 
     def wants(self, site: Site, depth: int) -> bool:
         """Whether a site of a stack of this depth is to be measured."""
-        return self._taps(site) and _is_chosen(self.layers, site, depth)
+        return site.kind == "pooled" or (self._taps(site) and _is_chosen(self.layers, site, depth))
 
     def _taps(self, site: Site) -> bool:
         return "hidden" in self.taps or site.kind in ATTENTION_KINDS
@@ -126,6 +140,11 @@ class Options:
         if tapped := [site for site in sites if self._taps(site)]:
             _check_layers("--layers", self.layers, tapped, depths, model)
             _check_layers("--second-moments", self.second_moments, tapped, depths, model)
+            _check_layers("--pool-layers", self.pool_layers, tapped, depths, model)
+
+    def wants_pooled(self, site: Site, depth: int, last: int) -> bool:
+        """Whether a state of a stack of this depth is pooled; `last` is the number of its last layer, that of a final norm included."""
+        return self.pool is not None and (_is_chosen(self.pool_layers, site, depth) if self.pool_layers else site.layer == last)
 
     def wants_second(self, site: Site, depth: int, d: int) -> bool:
         """Whether second moments are kept for it."""

@@ -17,11 +17,12 @@ import torch
 from torch import Tensor
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.core.site import BODY, Site
+from isoscope.core.site import BODY, SINGLE_KINDS, Site
 from isoscope.estimation.matrix_cloud import accumulate
 from isoscope.measuring.attention_sites import AttentionSites
 from isoscope.measuring.cost_estimate import StatisticsSize
 from isoscope.measuring.options import Options
+from isoscope.measuring.pooling import ItemPool, Pooling
 from isoscope.models.loading.family import Stack
 from isoscope.models.tapping.blocks import Blocks, number_stages, points_of
 from isoscope.models.tapping.layout import BatchLayout, Slicer
@@ -70,6 +71,13 @@ class Feeder(ABC):
     """The most positions that a sequence may have, if that is known."""
     ordered: bool = True
     """Whether the positions of states have an order: those of a map have none, nor has a single vector. The first pass shows it."""
+
+    pooled_output: Tensor | None = None
+    """The pooled vectors that the model gave for the last batch, if it gives any."""
+
+    def pooling(self) -> Pooling | None:
+        """How the states of an item become one vector; known after a forward pass."""
+        return None
 
     @abstractmethod
     def progress(self) -> tuple[int, int]:
@@ -122,6 +130,9 @@ class Pass:
         self.is_ready = False
         """Whether the sites are known."""
         self._dimensions: dict[Site, int] = {}
+        self._pool: ItemPool | None = None
+        self._pooled: dict[Site, Site] = {}
+        """By state, the site of the vectors that are pooled of it."""
         self._layout: BatchLayout | None = None
         self._calibrated = not options.ablate_queries
 
@@ -136,6 +147,7 @@ class Pass:
         shapes = self.tap.learn(run, None if self.attention is None else self.attention.mode)
         readings = [reading for site, shape in shapes.items() for reading in self._readings(site, shape)]
         self._dimensions = {site: int(points_of(state).shape[-1]) for site, state in readings}
+        self._plan_pooling(shapes)
         feeder.ordered = {shape.dim() for site, shape in shapes.items() if site.kind == "hidden" and site.layer} == {3}
         for stack, depth in self.tap.depth.items():
             if depth == 0:
@@ -145,13 +157,33 @@ class Pass:
         self.empty()
         self.is_ready = True
 
+    def _plan_pooling(self, shapes: dict[Site, Tensor]) -> None:
+        """Find the states that are pooled, if any are to be."""
+        feeder, options, pooling = self.feeder, self.options, self.feeder.pooling()
+        if pooling is None:
+            return
+        self._pool = ItemPool(pooling, feeder.counted_unit, feeder.name)
+        states = [site for site in shapes if site.kind in ("hidden", "final")]
+        last = {stack: max(site.layer or 0 for site in states if site.stack == stack) for stack in self.tap.depth}
+        self._pooled = {site: Site(site.stack, "pooled", site.layer) for site in states}
+        if pooling.is_output:
+            stack = list(self.tap.depth)[-1]
+            self._pooled = {site: pooled for site, pooled in self._pooled.items() if pooled == Site(stack, "pooled", last[stack])}
+        for site, pooled in list(self._pooled.items()):
+            if not pooling.is_output and not options.wants_pooled(site, self.tap.depth[site.stack], last[site.stack]):
+                del self._pooled[site]
+                continue
+            of_output = None if feeder.pooled_output is None else feeder.pooled_output.flatten(1).shape[1]
+            width = of_output if pooling.is_output else int(points_of(shapes[site]).shape[-1]) * len(pooling.modes)
+            self._dimensions[pooled] = int(width or 0)
+
     def empty(self) -> None:
         """Start with empty statistics for every known site that is wanted."""
         self.statistics = {}
         for site, d in self._dimensions.items():
             if self.options.wants(site, self.tap.depth[site.stack]):
                 second = self._has_second_moments(site)
-                slices = [BODY] if site.kind == "map" else self.feeder.slicer.names
+                slices = [BODY] if site.kind in SINGLE_KINDS else self.feeder.slicer.names
                 cosine, sample = self.options.cosine_sd and second, self.options.sample_at(site, d)
                 self.statistics[site] = SiteStatistics(d, slices, second=second, cosine=cosine, sample=sample)
         if self.attention is not None:
@@ -175,6 +207,9 @@ class Pass:
         if self.attention is not None:
             self.attention.layout = batch.layout
         self._run_tapped(batch.run)
+        if self._pool is not None and self._pool.pooling.is_output and (output := self.feeder.pooled_output) is not None:
+            for pooled in self._pooled.values():
+                self._pool.add_vectors(self._statistics_of(pooled), pooled, output.flatten(1), np.ones(len(output)), batch.layout)
         self._layout = None  # it holds the batch, which need not stay in memory while the next one is made
         if self.attention is not None:
             self.attention.layout = None
@@ -232,6 +267,16 @@ class Pass:
                 layout = self._layout.of_maps(b) if reading.kind == "map" else self._layout.of_states(reading.stack, b, t)
                 reduce_state(statistics, points, layout, reading, self.feeder.name)
 
+        if self._pool is not None and self._layout is not None and site in self._pooled and not self._pool.pooling.is_output:
+            points = points_of(tensor)
+            layout = self._layout.of_states(site.stack, *points.shape[:2])
+            self._pool.add_states(self._statistics_of(self._pooled[site]), self._pooled[site], points, layout, self._layout)
+
+    def _statistics_of(self, site: Site) -> SiteStatistics:
+        statistics = self.statistics[site]
+        assert isinstance(statistics, SiteStatistics)
+        return statistics
+
     def resume(self, cursor: dict[str, int], arrays: dict[str, np.ndarray]) -> None:
         """Continue from a saved state; raise a `StateMisfitError`, and change nothing, if it does not belong to these sites."""
         # All checks come before the first change: a state that is refused must leave the empty statistics as they are.
@@ -249,8 +294,8 @@ class Pass:
         self.feeder.move_to(cursor)
 
     def finish(self, *, allow_empty: bool = False) -> Statistics:
-        """The statistics of every site and of the embedding tables, in the order of a table; each must hold points, unless none may."""
-        if not allow_empty:
+        """The statistics of every site and of the embedding tables, in a table's order; each must hold points, unless all may be empty."""
+        if not allow_empty or any(statistics.slices_in_use for statistics in self.statistics.values()):
             self.feeder.check_not_empty()
             for site, statistics in self.statistics.items():
                 if not statistics.slices_in_use:
@@ -277,7 +322,7 @@ class Pass:
         for site, d in self._dimensions.items():
             if site in self.statistics:
                 matrices = self._has_second_moments(site) * (1 + self.options.cosine_sd)
-                slices = 1 if site.kind == "map" else len(self.feeder.slicer.names)
+                slices = 1 if site.kind in SINGLE_KINDS else len(self.feeder.slicer.names)
                 sizes.append(StatisticsSize.of_points(d, slices, matrices, self.options.sample_at(site, d), tokens))
         for site, table in self._wanted_tables().items():
             n, d = table.shape
@@ -290,5 +335,6 @@ class Pass:
         by_stage = {stack: of_blocks for stack, blocks in tap.stacks.items() if (of_blocks := number_stages(blocks)) is not None}
         layouts = {site.label: layout for site, layout in tap.layouts.items()} if tap.channels is None else {}
         channels: Any = next(iter(layouts.values())) if len(set(layouts.values())) == 1 else layouts
-        marks = {"stages": by_stage, "channels": channels, "activation_nulls": tap.nulls, "autocast": tap.autocast}
+        pool = "" if self._pool is None else str(self._pool.pooling)
+        marks = {"pool": pool, "stages": by_stage, "channels": channels, "activation_nulls": tap.nulls, "autocast": tap.autocast}
         return {name: value for name, value in marks.items() if value}

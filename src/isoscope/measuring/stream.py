@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from isoscope.core.machine import check_room
-from isoscope.core.source import Source
+from isoscope.core.source import Source, part_of
 from isoscope.models.loading.chunk import Chunk
 from isoscope.models.tapping.layout import FREQUENCY_BINS
 from isoscope.statistics.sample import item_hash
@@ -27,6 +27,8 @@ BEGINNING = 1 << 16
 """Characters of a text that are always tokenised. Shorter texts are never cut."""
 PER_TOKEN = 16
 """Characters per token that is needed. Words and spaces take about five; if this is too few, more are tried."""
+FREQUENCY_TOKENS = 1 << 22
+"""Tokens from the beginning of a source that are counted to tell rare tokens from frequent ones."""
 TOKENISING = 200
 """Bytes of memory per character while a text is tokenised: tokens, masks and offsets."""
 
@@ -63,6 +65,13 @@ class Stream:
     max_items: int | None = None
     cursor: Cursor = field(default_factory=Cursor)
 
+    def __post_init__(self) -> None:
+        limited = self.max_tokens is not None or self.max_items is not None
+        part = part_of(self.source, self.shard, limited=limited)
+        self.content: Source = self.source if part is None else part
+        """What is read: the source, or a part of it that holds the items of this shard and no others."""
+        self._place = self.shard if part is None else (0, 1)
+
     def has_few_items(self) -> bool:
         """Whether the whole source, not only this shard, has too few items for a jackknife over items."""
         count, tokens = 0, 0
@@ -76,8 +85,8 @@ class Stream:
 
     def items(self) -> Iterator[tuple[str, list[Chunk]]]:
         """The items of this shard from the cursor on. `max_tokens` and `max_items` cut the whole source, before it is divided."""
-        i, k = self.shard
-        for item in islice(self.source.items(), self.cursor.items, self.max_items):
+        i, k = self._place
+        for item in islice(self.content.items(), self.cursor.items, self.max_items):
             if self.max_tokens is not None and self.cursor.tokens >= self.max_tokens:
                 return
             # Items are dealt out in turn, not in runs: sources are often sorted, and shards should take about equally long.
@@ -130,23 +139,24 @@ def make_batches(window: list[Sequence], tokens: int, *, pads: bool) -> Iterator
             left = left[count:]
 
 
-def mark_last_parts(batched: list[list[Sequence]]) -> list[np.ndarray]:
-    """For each batch, which of its sequences (b,) are the last of their unit."""
+def mark_last_parts(batched: list[list[Sequence]], whole: Callable[[Sequence], int] = lambda sequence: sequence.unit) -> list[np.ndarray]:
+    """For each batch, which of its sequences (b,) are the last of their unit, or of another `whole`."""
     # Sorting by length tears items apart, and the sums of a unit are complete only with its last part.
-    left = Counter(sequence.unit for batch in batched for sequence in batch)
+    left = Counter(whole(sequence) for batch in batched for sequence in batch)
     flags = []
     for batch in batched:
         row = np.zeros(len(batch), dtype=bool)
         for i, sequence in enumerate(batch):
-            left[sequence.unit] -= 1
-            row[i] = left[sequence.unit] == 0
+            left[whole(sequence)] -= 1
+            row[i] = left[whole(sequence)] == 0
         flags.append(row)
     return flags
 
 
 def frequency_bins(stream: Stream) -> dict[int, int]:
-    """Each token's bin, from the rarest quarter of all occurrences (0) to the most frequent (3), over the whole source."""
-    whole = Stream(stream.source, stream.encode, stream.max_tokens, max_items=stream.max_items)
+    """Each token's bin, from the rarest quarter of all occurrences (0) to the most frequent (3), at the beginning of the whole source."""
+    most = min(FREQUENCY_TOKENS, stream.max_tokens or FREQUENCY_TOKENS)
+    whole = Stream(stream.source, stream.encode, most, max_items=stream.max_items)
     counts: Counter[int] = Counter()
     for read in whole.items():
         for sequence in read[1]:

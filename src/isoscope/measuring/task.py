@@ -11,10 +11,12 @@ from typing import Any
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning, is_out_of_memory
 from isoscope.core.model_groups import UNTRAINED
 from isoscope.core.progress import Progress
-from isoscope.core.source import Source
+from isoscope.core.source import Source, part_of
 from isoscope.measuring.cell import measure_model
 from isoscope.measuring.options import Options
-from isoscope.models.naming.model_name import ModelReference
+from isoscope.measuring.pooling import declared_pooling
+from isoscope.models.naming.model_name import ModelReference, hash_tokenizer
+from isoscope.runs.merging import merge_identities, merge_shards
 from isoscope.runs.run import Run
 from isoscope.runs.stored_cell import key_of
 from isoscope.sources import open_source
@@ -90,8 +92,14 @@ class Sources:
 
 def cell_identity(reference: ModelReference, source: Source, options: Options) -> dict[str, Any]:
     """The identity of a cell: everything that determines its statistics, and nothing else."""
-    i, k = options.shard
-    identity = {"weights": reference.weights, "source": source.fingerprint, "shard": [i, k], **options.identity()}
+    part = part_of(source, options.shard, limited=options.max_tokens is not None or options.max_items is not None)
+    # A shard knows its own bytes only. The blocks of all shards make the fingerprint of the source when they are merged.
+    content = {"source": source.fingerprint} if part is None else {"source": part.layout, "block_hashes": part.blocks}
+    identity = {"weights": reference.weights, **content, "shard": list(options.shard), **options.identity()}
+    if options.tokenizer is not None:
+        identity["tokenizer"] = hash_tokenizer(options.tokenizer)
+    if options.pool == "own" and (declared := declared_pooling(reference.folder)) is not None:
+        identity["own_pooling"] = str(declared)  # its file is not among those that are hashed with the weights
     if reference.step is None:
         return identity
     # Two steps with equal weights are still two checkpoints, and the table must show that fault: the step belongs to the identity.
@@ -112,6 +120,8 @@ class Task:
     """The identity that the cell must get, as the planning process worked it out."""
     part: bool = False
     """Whether the cell is a shard that is merged with others before anybody reads it. It then gets statistics, but no tables."""
+    merges: tuple[str, ...] = ()
+    """The keys of the cells of the same run that are merged into this one; empty for a cell that is measured."""
 
     @classmethod
     def create(cls, run: Run, reference: ModelReference, sources: Sources, options: Options) -> Task:
@@ -124,6 +134,11 @@ class Task:
         options = replace(self.options, shard=(i, k), store="all")  # tables are computed after the merge, and need the samples
         identity = cell_identity(self.reference, self.source, options)
         return replace(self, run=run.path, options=options, identity=identity, part=True)
+
+    @classmethod
+    def merging(cls, tasks: list[Task]) -> Task:
+        """The task that merges the cells of these tasks, which are shards of one cell, and then deletes them."""
+        return replace(tasks[0], identity=merge_identities([task.identity for task in tasks]), merges=tuple(task.key for task in tasks))
 
     @property
     def key(self) -> str:
@@ -162,6 +177,14 @@ def out_of_memory(name: str) -> NoMemoryError:
 
 def run_task(task: Task, progress: Progress, *, check_identity: bool = False) -> None:
     """Measure a cell in this process. `check_identity`: refuse a source that differs from the one that was planned."""
+    if task.merges:
+        run = Run(task.run)
+        cells = [cell for key in task.merges if (cell := run.cell(key, "all")) is not None]
+        if not task.is_done:
+            merge_shards(run, cells, keep="all", partial=True)
+        for cell in cells:
+            run.remove(cell)
+        return
     try:
         # A process on another machine may find other data under the same name, and its cell would get a key that is not its own.
         if check_identity and key_of(cell_identity(task.reference, task.source, task.options)) != task.key:

@@ -103,10 +103,24 @@ def mistake_in_manifest(manifest: dict[str, Any], folder: str) -> str:
         value = manifest.get(cost, 0)
         if type(value) not in (int, float) or not 0 <= value < MOST:
             return f"its {cost} are {manifest[cost]!r:.40}"
-    shard = manifest["identity"].get("shard", [0, 1])
+    return _mistake_in_shards(manifest["identity"])
+
+
+def _mistake_in_shards(identity: dict[str, Any]) -> str:
+    """What is wrong with the shard of a cell, the shards that were merged into it, and the hashes of their blocks."""
+    shard = identity.get("shard", [0, 1])
     if not (isinstance(shard, list) and [type(part) for part in shard] == [int, int] and 0 <= shard[0] < shard[1] < 1 << 20):
         return f"its shard is {shard!r:.40}"
-    return ""
+    shards = identity.get("shards", shard[:1])
+    if not (isinstance(shards, list) and all(type(i) is int and 0 <= i < shard[1] for i in shards) and shards == sorted(set(shards))):
+        return f"its shards are {shards!r:.40}"
+    blocks = identity.get("block_hashes", {})
+    if not (
+        isinstance(blocks, dict)
+        and all(number.isdecimal() and len(number) < 20 and isinstance(digest, str) for number, digest in blocks.items())
+    ):
+        return f"its block hashes are {blocks!r:.40}"
+    return "" if shards and (not blocks or isinstance(identity.get("source"), str)) else "it names no shard of a source"
 
 
 def file_name(manifest: dict[str, Any], file: str) -> str:

@@ -24,7 +24,7 @@ from isoscope.trust.safe_io import parse_json
 REQUIRED = ("model", "metric", "name", "policy", "kind")
 """Columns in which every row has a value."""
 COUNTS = {"step": 1 << 53, "seed": 1 << 63, "layer": 1 << 20, "head": 1 << 20, "n": 1 << 53, "d": 1 << 22}
-"""Columns of counts. They start at 0 and stay below these limits. No layer has four million dimensions; figures make arrays of d numbers."""
+"""Columns of counts. They start at 0 and stay below these limits. No layer has four million dimensions, and figures draw them all."""
 EMBEDDINGS = ("input_embedding", "output_embedding")
 """Sites that have a stack but no layer."""
 TEXTS = ("note", "verdict", "objective", "data", "policy", "unit", "dtype", "architecture", "cell", "isoscope")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import glob
-import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.source import Item, SourceKind
+from isoscope.sources._file_parts import FileBytes, FilePart, Span
 
 ENDINGS = {
     "text": (".txt", ".jsonl", ".parquet"),
@@ -19,7 +18,6 @@ ENDINGS = {
     "images": (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff"),
 }
 """The modalities, and the endings of their files."""
-READ_BYTES = 1 << 20
 
 
 class FileItems:
@@ -27,19 +25,28 @@ class FileItems:
 
     def __init__(self, modality: str, name: str, files: Sequence[Path], read: Callable[[BinaryIO, str], Any]) -> None:
         self.modality, self.name, self.files, self.read = modality, name, list(files), read
-        self.labels = relative_names(self.files)
+        self.file_bytes = FileBytes(self.files, relative_names(self.files))
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
-        """SHA-256 over the relative names, sizes and bytes of the files, in order."""
-        return hash_files(self.files, self.labels)
+        """A hash of the relative names, sizes and bytes of the files, in order."""
+        return self.file_bytes.fingerprint
+
+    def part(self, i: int, k: int) -> FilePart:
+        """The files that begin in range `i` of `k` ranges of bytes."""
+        return FilePart(self, i, k)
 
     def items(self) -> Iterator[Item]:
         """Every file; its id is its path below the folder that all share."""
-        for path, label in zip(self.files, self.labels, strict=True):
-            with path.open("rb") as file:
-                content = self.read(file, str(path))
-            yield Item(label, content)
+        return self.read_spans(self.file_bytes.spans(0, 1))
+
+    def read_spans(self, spans: Iterator[Span]) -> Iterator[Item]:
+        """The files that begin in these ranges."""
+        for span in spans:
+            if span.start == 0:
+                with span.path.open("rb") as file:
+                    content = self.read(file, str(span.path))
+                yield Item(span.label, content)
 
 
 def file_items_kind(modality: str, accepts: str, embedded: Path, read: Callable[[BinaryIO, str], Any]) -> SourceKind:
@@ -69,17 +76,8 @@ def relative_names(files: Sequence[Path]) -> list[str]:
 
 
 def hash_files(files: Sequence[Path], labels: Sequence[str], preface: str = "") -> str:
-    """SHA-256 over a preface and over the labels, sizes and bytes of the files, in order.
-
-    A size before the bytes marks where a file ends, so that moving text from one file to the next changes the hash.
-    """
-    digest = hashlib.sha256(preface.encode())
-    for path, label in zip(files, labels, strict=True):
-        digest.update(f"{label} {path.stat().st_size}\n".encode())
-        with path.open("rb") as file:
-            while block := file.read(READ_BYTES):
-                digest.update(block)
-    return digest.hexdigest()
+    """A hash of a preface and of the labels, sizes and bytes of the files, in order."""
+    return FileBytes(files, labels, preface).fingerprint
 
 
 def modality_of(path: Path) -> str | None:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
 import tempfile
 import weakref
 from collections.abc import Iterator, Sequence
-from functools import cached_property
-from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.source import Item, SourceKind
-from isoscope.sources._item_files import find_files, hash_files, relative_names, short_name
-from isoscope.trust.parquet_layout import open_parquet_file
+from isoscope.sources._file_parts import FileBytes, FilePart, Numbers, Span, numbering_start
+from isoscope.sources._item_files import find_files, relative_names, short_name
+from isoscope.trust.parquet_layout import open_parquet_file, read_chunks
 from isoscope.trust.safe_io import parse_json
 
 EMBEDDED = Path(__file__).parent / "data" / "text.jsonl"
@@ -27,6 +25,9 @@ MAX_JSON_LINE = 1 << 25
 """Bytes of a line of JSON, which may take twenty times as much memory as Python objects."""
 BATCH = 64
 """Rows of Parquet that are decoded at a time: a document may be long."""
+BACK = 1 << 12
+"""Bytes that are read backwards at a time, to see whether a line before a range is blank."""
+BOM = b"\xef\xbb\xbf"
 
 
 class TextSource:
@@ -41,126 +42,201 @@ class TextSource:
     def __init__(self, name: str, files: Sequence[Path], column: str | None = None, labels: Sequence[str] | None = None) -> None:
         self.name, self.files, self.column = name, list(files), column
         self.labels = list(labels) if labels else relative_names(self.files)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 over the relative names, sizes and bytes of the files in order, and over the column of files with rows."""
         # Without rows the column plays no part, and --column must not change the fingerprint.
         has_rows = any(path.suffix.lower() != ".txt" for path in self.files)
-        return hash_files(self.files, self.labels, f"column {self.column or 'text'}\n" if has_rows else "")
+        self.file_bytes = FileBytes(self.files, self.labels, f"column {column or 'text'}\n" if has_rows else "")
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the relative names, sizes and bytes of the files in order, and of the column of files with rows."""
+        return self.file_bytes.fingerprint
+
+    def part(self, i: int, k: int) -> FilePart:
+        """The paragraphs, lines and row groups that start in range `i` of `k` ranges of bytes."""
+        return FilePart(self, i, k)
 
     def items(self) -> Iterator[Item]:
         """Every paragraph and every row that holds text, file after file."""
         is_empty = True
-        for path, label in zip(self.files, self.labels, strict=True):
-            for ordinal, text in read_texts(path, self.column, str(path) if label != "stdin" else "Standard input"):
-                is_empty = False
-                yield Item(f"{label}#{ordinal}", text)
+        for item in self.read_spans(self.file_bytes.spans(0, 1)):
+            is_empty = False
+            yield item
         if is_empty:
             name = self.labels[0] if len(self.files) == 1 else f"{self.name} ({len(self.files)} files)"
             raise IsoscopeError(f"{name} holds no text: it is empty or has only white space; give a source with at least one document.")
+
+    def read_spans(self, spans: Iterator[Span]) -> Iterator[Item]:
+        """The paragraphs, lines and row groups that start in these ranges."""
+        for span in spans:
+            shown = str(span.path) if span.label != "stdin" else "Standard input"
+            for number, text in read_texts(span, self.column, shown):
+                yield Item(f"{span.label}#{number}", text)
 
 
 class EmbeddedText(TextSource):
     """The corpus that comes with isoscope. Its rows have ids of their own."""
 
-    def items(self) -> Iterator[Item]:
-        """Every document. The works are interleaved, so that any prefix is a fair mixture of them."""
-        with EMBEDDED.open(encoding="utf-8") as file:
-            for line in file:
-                row = json.loads(line)
+    def read_spans(self, spans: Iterator[Span]) -> Iterator[Item]:
+        """Documents. The works are interleaved, so that any prefix is a fair mixture of them."""
+        for span in spans:
+            for _, _, row in read_objects(span, str(span.path)):
                 yield Item(row["id"], row["text"])
 
 
-def read_texts(path: Path, column: str | None, shown: str) -> Iterator[tuple[int, str]]:
-    """The ordinals and texts of one file, which errors call `shown`. Rows without text are skipped, but have an ordinal."""
-    ending = path.suffix.lower()
+def read_texts(span: Span, column: str | None, shown: str) -> Iterator[tuple[str, str]]:
+    """The numbers and texts of a file, which errors call `shown`. Rows without text are skipped, but have a number."""
+    ending = span.path.suffix.lower()
     if ending == ".txt":
-        return read_paragraphs(path, shown)
-    return (read_json_rows if ending == ".jsonl" else read_parquet_rows)(path, column, shown)
+        return read_paragraphs(span, shown)
+    return (read_json_rows if ending == ".jsonl" else read_parquet_rows)(span, column, shown)
 
 
-def read_lines(path: Path, shown: str, most: int = MAX_TEXT) -> Iterator[str]:
-    """Lines of UTF-8, with or without a byte order mark, with either line ending. An undecodable byte is reported with its offset."""
-    offset = 0
-    with path.open("rb") as file:
-        # The bound is part of the read: a file without a line end would otherwise be one line of its whole size.
-        while raw := file.readline(most + 1):
-            if len(raw) > most:
-                raise IsoscopeError(f"{shown} has a line of more than {most:,} bytes at offset {offset} and is refused; divide it.")
-            # The offset counts the byte order mark, as an editor or hexdump does.
-            mark = 3 if offset == 0 and raw.startswith(b"\xef\xbb\xbf") else 0
-            try:
-                yield raw[mark:].decode("utf-8").rstrip("\r\n")
-            except UnicodeDecodeError as error:
-                byte, at = f"byte 0x{raw[mark + error.start]:02x}", offset + mark + error.start
-                raise IsoscopeError(f"{shown} is not UTF-8: {byte} at offset {at} cannot be decoded; convert it to UTF-8.") from error
-            offset += len(raw)
+def read_lines(file: BinaryIO, offset: int, shown: str, most: int = MAX_TEXT) -> Iterator[tuple[int, str]]:
+    """Offsets and lines of UTF-8 from `offset` on, with or without a byte order mark, with either line ending.
 
-
-def read_paragraphs(path: Path, shown: str) -> Iterator[tuple[int, str]]:
-    """The runs of lines between blank lines."""
-    ordinal, paragraph, size = 0, list[str](), 0
-    for line in chain(read_lines(path, shown), [""]):  # the last blank line ends the last paragraph
-        if line.strip():
-            paragraph.append(line)
-            size += len(line)
-            if size > MAX_TEXT:
-                raise IsoscopeError(
-                    f"{shown} has a paragraph of more than {MAX_TEXT:,} characters and is refused; put blank lines into it."
-                )
-        elif paragraph:
-            yield ordinal, "\n".join(paragraph).strip()
-            ordinal, paragraph, size = ordinal + 1, [], 0
-
-
-def read_json_rows(path: Path, column: str | None, shown: str) -> Iterator[tuple[int, str]]:
-    """The text field of each line."""
-    ordinal = -1
-    for number, line in enumerate(read_lines(path, shown, MAX_JSON_LINE), 1):
-        if not line.strip():
-            continue
-        ordinal += 1
+    An undecodable byte is reported with its offset.
+    """
+    # The bound is part of the read: a file without a line end would otherwise be one line of its whole size.
+    while raw := file.readline(most + 1):
+        if len(raw) > most:
+            raise IsoscopeError(f"{shown} has a line of more than {most:,} bytes at offset {offset} and is refused; divide it.")
+        # The offset counts the byte order mark, as an editor or hexdump does.
+        mark = len(BOM) if offset == 0 and raw.startswith(BOM) else 0
         try:
-            row = parse_json(line)
-        except ValueError as error:
-            raise IsoscopeError(f"{shown}, line {number} is not JSON ({error}); each line must be one complete object.") from error
-        if not isinstance(row, dict):
-            raise IsoscopeError(f"{shown}, line {number} must be a JSON object with a text field; it is a {type(row).__name__}.")
-        if column is None or column not in row:
-            column = choose_column(f"{shown}, line {number}", column, list(row), string_columns(row))
+            yield offset, raw[mark:].decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            byte, at = f"byte 0x{raw[mark + error.start]:02x}", offset + mark + error.start
+            raise IsoscopeError(f"{shown} is not UTF-8: {byte} at offset {at} cannot be decoded; convert it to UTF-8.") from error
+        offset += len(raw)
+
+
+def find_line(file: BinaryIO, at: int, end: int) -> tuple[int, bool]:
+    """The offset of the first line that starts at `at` or later, where the file then is, and whether the line before it is blank.
+
+    A line that reaches beyond `end` is not read further.
+    """
+    before = _line_before(file, at)
+    file.seek(at)
+    rest = b"" if before.endswith(b"\n") or not at else file.readline(max(end - at, 0))
+    return at + len(rest), not (before + rest).decode("utf-8", "ignore").strip()
+
+
+def _line_before(file: BinaryIO, at: int) -> bytes:
+    """The line that holds the byte before `at`, up to `at`; of a long line enough to see that it is not blank."""
+    piece, start = b"", at
+    while start > 0:
+        size = min(start, BACK)
+        start -= size
+        file.seek(start)
+        piece = file.read(size) + piece
+        line_start = piece.rfind(b"\n", 0, len(piece) - 1) + 1
+        # Characters that the beginning of the piece cuts are left out, so only what is seen counts.
+        if line_start or piece.decode("utf-8", "ignore").strip():
+            return piece[line_start:]
+    return piece.removeprefix(BOM)
+
+
+def read_paragraphs(span: Span, shown: str) -> Iterator[tuple[str, str]]:
+    """The runs of lines between blank lines that start in the range; the last one is read to its end."""
+    numbers, number, paragraph, size = Numbers(), "", list[str](), 0
+    with span.path.open("rb") as file:
+        begun, after_blank = find_line(file, numbering_start(span.start), span.end)
+        if begun >= span.end:
+            return
+        for offset, line in read_lines(file, begun, shown):
+            if not line.strip():
+                if paragraph and begun >= span.start:
+                    yield number, "\n".join(paragraph).strip()
+                after_blank, paragraph, size = True, [], 0
+            elif after_blank or paragraph:
+                if not paragraph:
+                    number, begun = numbers.next(offset), offset
+                paragraph.append(line)
+                size += len(line)
+                if size > MAX_TEXT:
+                    raise IsoscopeError(
+                        f"{shown} has a paragraph of more than {MAX_TEXT:,} characters and is refused; put blank lines into it."
+                    )
+            if file.tell() >= span.end and not (paragraph and begun >= span.start):
+                return
+    if paragraph and begun >= span.start:
+        yield number, "\n".join(paragraph).strip()
+
+
+def read_objects(span: Span, shown: str) -> Iterator[tuple[str, str, Any]]:
+    """The number, the place for errors and the parsed JSON of every line that starts in the range and is not blank."""
+    numbers = Numbers()
+    with span.path.open("rb") as file:
+        first, _ = find_line(file, numbering_start(span.start), span.end)
+        lines = read_lines(file, first, shown, MAX_JSON_LINE)
+        for line_number, (offset, line) in enumerate(lines if first < span.end else (), 1):
+            if line.strip():
+                number = numbers.next(offset)
+                if offset >= span.start:
+                    # Of a part of a file only the offset of a line is known.
+                    where = f"{shown}, line {line_number}" if first == 0 else f"{shown}, the line at offset {offset}"
+                    try:
+                        yield number, where, parse_json(line)
+                    except ValueError as error:
+                        raise IsoscopeError(f"{where} is not JSON ({error}); each line must be one complete object.") from error
+            if file.tell() >= span.end:
+                return
+
+
+def read_json_rows(span: Span, column: str | None, shown: str) -> Iterator[tuple[str, str]]:
+    """The text field of each line. The first line of the file decides which it is, whatever the range."""
+    if span.start:
+        head = Span(span.path, span.label, 0, span.path.stat().st_size)
+        first = next(read_objects(head, shown), None)
+        column = column if first is None else choose_text_field(*first[1:], column)
+    for number, where, row in read_objects(span, shown):
+        column = choose_text_field(where, row, column)
         text = row[column]
         if not isinstance(text, str | None):
-            raise IsoscopeError(f"{shown}, line {number}: {column!r} must be a string; it is a {type(text).__name__}.")
+            raise IsoscopeError(f"{where}: {column!r} must be a string; it is a {type(text).__name__}.")
         if text and not text.isspace():
-            yield ordinal, text
+            yield number, text
 
 
-def read_parquet_rows(path: Path, column: str | None, shown: str) -> Iterator[tuple[int, str]]:
-    """The text column, one batch of rows at a time."""
+def choose_text_field(where: str, row: Any, column: str | None) -> str:
+    """The field of a line that holds its text."""
+    if not isinstance(row, dict):
+        raise IsoscopeError(f"{where} must be a JSON object with a text field; it is a {type(row).__name__}.")
+    return column if column is not None and column in row else choose_column(where, column, list(row), string_columns(row))
+
+
+def read_parquet_rows(span: Span, column: str | None, shown: str) -> Iterator[tuple[str, str]]:
+    """The text column of the row groups that start in the range, one batch of rows at a time."""
     import pyarrow as pa
 
     def is_text(kind: Any) -> bool:
         return is_text(kind.value_type) if pa.types.is_dictionary(kind) else pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
-    with open_parquet_file(path) as file:
+    with open_parquet_file(span.path, groups=()) as file:
         schema = file.schema_arrow
         texts = [field.name for field in schema if is_text(field.type)]
         column = choose_column(shown, column, schema.names, texts)
         if column not in texts:
             raise IsoscopeError(f"{shown}: the column {column!r} must hold strings; it holds {schema.field(column).type}.")
-    ordinal = 0
+        places: dict[int, tuple[int, int]] = {}  # by number of the row group: where it starts, and its rows
+        for chunk in read_chunks(span.path):
+            places[chunk.group] = min(chunk.at, places.get(chunk.group, (chunk.at, 0))[0]), chunk.rows
+    chosen = [group for group, (at, _) in places.items() if span.start <= at < span.end]
+    if not chosen:
+        return
     # As a dictionary, equal documents are decoded once and not once per row. A few kilobytes of Parquet can repeat a long document a
     # thousand times; only one of its copies at a time becomes a Python string.
-    with open_parquet_file(path, read_dictionary=[column]) as file:
-        for batch in file.iter_batches(batch_size=BATCH, columns=[column]):
-            for cell in batch.column(0):
-                text = cell.as_py()
-                if text and len(text) > MAX_TEXT:
-                    raise IsoscopeError(f"{shown}: row {ordinal} has more than {MAX_TEXT:,} characters and is refused; divide it.")
-                if text and not text.isspace():
-                    yield ordinal, text
-                ordinal += 1
+    with open_parquet_file(span.path, groups=chosen, read_dictionary=[column]) as file:
+        for group in chosen:
+            number = sum(rows for other, (_, rows) in places.items() if other < group)
+            for batch in file.iter_batches(batch_size=BATCH, row_groups=[group], columns=[column]):
+                for cell in batch.column(0):
+                    text = cell.as_py()
+                    if text and len(text) > MAX_TEXT:
+                        raise IsoscopeError(f"{shown}: row {number} has more than {MAX_TEXT:,} characters and is refused; divide it.")
+                    if text and not text.isspace():
+                        yield str(number), text
+                    number += 1
 
 
 def string_columns(row: dict[str, Any]) -> list[str]:

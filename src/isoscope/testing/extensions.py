@@ -12,7 +12,7 @@ import pandas as pd
 
 from isoscope.claims.claim import Claim, Verdict
 from isoscope.core.figure import Figure
-from isoscope.core.source import Clip, SourceKind
+from isoscope.core.source import Clip, Divisible, SourceKind
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.sources._item_files import ENDINGS
 
@@ -116,7 +116,7 @@ def check_source(kind: SourceKind, spec: str | None = None, column: str | None =
 
     It has known modalities and says what it accepts; it answers None to a name that it does not know. The source that it opens from `spec`,
     if that is given, has items with ids that differ and content of its modality; reading it again gives the same items, and opening it
-    again the same fingerprint.
+    again the same fingerprint. If it can be divided, its parts have the same items with the same ids.
     """
     require(isinstance(kind, SourceKind), f"{kind!r} is not a kind of source: declare it as a SourceKind.")
     name, modalities = kind.name, kind.modality.split(", ")
@@ -140,6 +140,10 @@ def check_source(kind: SourceKind, spec: str | None = None, column: str | None =
         fits = _has_modality(item.content, source.modality)
         require(fits, f"{name}: the content of {item.id!r} is a {type(item.content).__name__}, which is no {source.modality}.")
         require(_equal_content(item.content, other.content), f"{name}: the content of {item.id!r} differs when it is read again.")
+    if isinstance(source, Divisible):
+        for k in (2, 7):
+            divided = [item.id for i in range(k) for item in source.part(i, k).items()]
+            require(sorted(divided) == sorted(ids), f"{name}: {k} parts of {spec!r} do not have its items, each once.")
 
 
 def _empty_tables() -> Tables:

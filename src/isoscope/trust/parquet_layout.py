@@ -7,11 +7,11 @@ headers are in Thrift's compact protocol.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar, cast
 
 from isoscope.core.errors import IsoscopeError, first_line
 
@@ -30,12 +30,15 @@ T = TypeVar("T")
 
 
 @contextmanager
-def open_checked_parquet(source: Path | BinaryIO, **options: Any) -> Iterator[Any]:
-    """A path, or a file open for reading, as a Parquet file; raises a ValueError if a page claims more than its bytes can hold."""
+def open_checked_parquet(source: Path | BinaryIO, groups: Collection[int] | None = None, **options: Any) -> Iterator[Any]:
+    """A path, or a file open for reading, as a Parquet file; raises a ValueError if a page claims more than its bytes can hold.
+
+    `groups`: the numbers of the row groups that will be read; by default all pages are checked.
+    """
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(source, buffer_size=1 << 20, pre_buffer=False, **options) as file:
-        check_pages(source)
+        check_pages(source, groups)
         yield file
 
 
@@ -52,18 +55,20 @@ def open_parquet_file(path: Path, **options: Any) -> Iterator[Any]:
 
 
 def _open_bytes(source: Path | BinaryIO) -> AbstractContextManager[BinaryIO]:
-    return source.open("rb") if isinstance(source, Path) else nullcontext(source)
+    # Without a buffer: next to the header of a page it would read the beginning of the page.
+    return cast(BinaryIO, source.open("rb", buffering=0)) if isinstance(source, Path) else nullcontext(source)
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """The pages of one column in one row group: where they begin, their bytes, values and rows."""
+    """The pages of one column in one row group: where they begin, their bytes, values and rows, and the number of the group."""
 
     column: str
     at: int
     size: int
     values: int
     rows: int
+    group: int
 
 
 def read_chunks(source: Path | BinaryIO) -> list[Chunk]:
@@ -82,8 +87,8 @@ def read_chunks(source: Path | BinaryIO) -> list[Chunk]:
     except IndexError as error:
         raise ValueError("its footer is damaged") from error
     chunks = [
-        _describe_chunk(_require_field(column, 3, dict), _require_field(group, 3, int))
-        for group in _require_field(footer, 4, list)
+        _describe_chunk(_require_field(column, 3, dict), _require_field(group, 3, int), number)
+        for number, group in enumerate(_require_field(footer, 4, list))
         for column in _require_field(group, 1, list)
     ]
     if any(chunk.at + chunk.size > file_size for chunk in chunks) or sum(chunk.size for chunk in chunks) > file_size:
@@ -99,7 +104,7 @@ def _require_field(struct: object, number: int, kind: type[T]) -> T:
     return value
 
 
-def _describe_chunk(column: Fields, rows: int) -> Chunk:
+def _describe_chunk(column: Fields, rows: int, group: int) -> Chunk:
     """The chunk that the metadata of a column describes; raises a ValueError if it is damaged."""
     data = _require_field(column, 9, int)
     dictionary = _require_field(column, 11, int) if 11 in column else 0
@@ -108,12 +113,14 @@ def _describe_chunk(column: Fields, rows: int) -> Chunk:
     path = _require_field(column, 3, list)
     if any(number < 0 for number in numbers) or not path or not isinstance(path[0], bytes):
         raise ValueError("its footer is damaged")
-    return Chunk(path[0].decode("utf-8", "replace"), *numbers)
+    return Chunk(path[0].decode("utf-8", "replace"), *numbers, group)
 
 
-def check_pages(source: Path | BinaryIO) -> None:
-    """Raise a ValueError if a page claims more than its bytes can hold."""
-    chunks = read_chunks(source)
+def check_pages(source: Path | BinaryIO, groups: Collection[int] | None = None) -> None:
+    """Raise a ValueError if a page of these row groups, by default of all, claims more than its bytes can hold."""
+    if groups is not None and not groups:
+        return
+    chunks = [chunk for chunk in read_chunks(source) if groups is None or chunk.group in groups]
     with _open_bytes(source) as file:
         for chunk in chunks:
             at, end = chunk.at, chunk.at + chunk.size

@@ -73,6 +73,10 @@ class LoadedModel:
     family: Family
     device: torch.device
     fit: WeightFit
+    borrowed: bool = False
+    """Whether it is an object of the user, who may train it afterwards."""
+    pooling: Any = None
+    """The pooling that such an object declares."""
 
     @property
     def output_embedding(self) -> nn.Module | None:

@@ -6,6 +6,7 @@ import contextlib
 import tempfile
 import warnings
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning, import_optional, nearest
 from isoscope.core.model_groups import UNTRAINED
-from isoscope.core.user_input import check_word
+from isoscope.core.user_input import check_word, expand_home
 from isoscope.models.loading.architectures import ARCHITECTURES, register_architectures
 from isoscope.models.loading.family import Family, LoadedModel, family_of
 from isoscope.models.loading.file_limits import (
@@ -62,10 +63,12 @@ def load_model(
     allow_partial: bool = False,
     seed: int = 0,
     device_map: str | None = None,
+    tokenizer: str | None = None,
 ) -> LoadedModel:
     """Load a model and its tokenizer. Weights that do not fit are named, and refused if a measured state depends on them.
 
-    `trust_remote_code` holds the names of the models whose own code may run; True trusts all of them.
+    `trust_remote_code` holds the names of the models whose own code may run; True trusts all of them. `tokenizer`: the folder of a
+    tokenizer or processor that is not next to the weights.
     """
     check_word("--dtype must be one of", dtype, DTYPES)
     input_place, spread = pick_device(device), {} if device_map is None else device_map_options(device_map)
@@ -73,6 +76,10 @@ def load_model(
     if _needs_own_code(reference):
         _warn(f"{reference.name} brings its own code, and it is run.")
     fit = WeightFit()
+    inputs, input_source = reference, source
+    if tokenizer is not None:
+        inputs = replace(reference, folder=expand_home(tokenizer), gguf=None, whisper=None)
+        input_source = {name: value for name, value in source.items() if name != "gguf_file"}
     # Weights that a checkpoint lacks are drawn with the seed, so that they too are the same the next time.
     with _silence_transformers(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -80,8 +87,8 @@ def load_model(
         family = family_of(config)
         model_class = _model_class(config, reference)
         # Every file is checked before a library reads it: a few bytes of JSON can ask for terabytes of memory.
-        check_preprocessing(reference)
-        check_tokenizer_files(reference)
+        check_preprocessing(inputs)
+        check_tokenizer_files(inputs)
         check_model_size(model_class, config, reference, DTYPES[dtype].itemsize)
         if reference.untrained:
             model = build_model(model_class, config, reference, DTYPES[dtype].itemsize).to(DTYPES[dtype])
@@ -90,8 +97,8 @@ def load_model(
             model, report = _load_weights(model_class, reference, options | spread, source)
             fit = compare_weights(model, report)
         with model_errors_as_user_errors(reference):
-            processor = family.processor(reference.folder, config, source)
-        check_tokenizer(processor, reference)
+            processor = family.processor(inputs.folder, config, input_source)
+        check_tokenizer(processor, inputs)
     if fit.inside and not allow_partial:
         raise IsoscopeError(f"The weights of {reference.spec} do not fit its architecture: {fit.inside}. To continue, use --allow-partial.")
     if fit.inside:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.trust.model_files import transformer_path, weight_files
+from isoscope.trust.model_files import MODULES, transformer_path, weight_files
 from isoscope.trust.safe_io import read_text
 
 SMALL = ("*.json", "*.txt", "*.model", "*.tiktoken", "*.jinja", "*.py")
@@ -47,7 +47,8 @@ class HubName:
 def download_model(name: HubName, *, untrained: bool) -> Path:
     """Fetch a model and return its folder in the hub's cache, whose name is the commit. Files that are there already are not fetched again.
 
-    Only files at the root are taken, and those of the Transformer's folder if the model is a chain of sentence-transformers modules.
+    Only files at the root are taken, and if the model is a chain of sentence-transformers modules, those of the Transformer's folder and
+    the settings of its pooling.
     `untrained` fetches no weights if there is a config.json.
     """
     with hub_errors_as_user_errors(name, OSError):  # a cache that cannot be read or written
@@ -56,6 +57,8 @@ def download_model(name: HubName, *, untrained: bool) -> Path:
         inside = transformer_path(folder)
         if inside:
             _fetch_files(name, folder.name, [f"{inside}/{pattern}" for pattern in SMALL], f"{inside}/*/*")
+        if (folder / MODULES).is_file():
+            _fetch_files(name, folder.name, ["*_Pooling/config.json"])
         if name.file or not untrained or not (folder / inside / "config.json").is_file():
             _fetch_weights(name, folder, inside)
     return folder

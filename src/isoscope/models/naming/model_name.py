@@ -6,6 +6,7 @@ import atexit
 import hashlib
 import shutil
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -131,9 +132,20 @@ def _hash_files(folder: Path, file: str | None, *, untrained: bool, seed: int) -
     else:
         small = {path for pattern in SMALL for path in folder.glob(pattern) if path.is_file()}
         files = small | set(() if untrained else weights_in(folder))
+    return _hash_each([FEEDING, f"untrained {seed}" if untrained else "trained"], files)
+
+
+def hash_tokenizer(folder: str) -> str:
+    """Hash the files of a folder that say how inputs are made."""
+    files = _matching_files(expand_home(folder), (*INPUT_FILES, *OTHER_FILES)) if expand_home(folder).is_dir() else []
+    if not any(path.match(pattern) for path in files for pattern in INPUT_FILES):
+        raise IsoscopeError(f"--tokenizer takes a folder with a tokenizer or processor, as save_pretrained writes it; {folder} holds none.")
+    return _hash_each([], files)
+
+
+def _hash_each(parts: list[str], files: Iterable[Path]) -> str:
     # Hash each file by itself: in one stream, the end of one file could be taken for the beginning of the next.
-    parts = [FEEDING, f"untrained {seed}" if untrained else "trained"]
-    for path in sorted(files):
+    for path in sorted(set(files)):
         with path.open("rb") as opened:
             parts.append(f"{hashlib.file_digest(opened, 'sha256').hexdigest()} {path.name!r}")
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

@@ -116,16 +116,17 @@ class Slicer:
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a batch: (b,) hashes of the item and of the independent unit that each belongs to, and whether it is its unit's last."""
+    """The rows of a batch: (b,) hashes of the item and of the independent unit of each, and whether it is the last of unit and item."""
 
     item: np.ndarray
     unit: np.ndarray
     last: np.ndarray
+    ends_item: np.ndarray
 
     @classmethod
-    def of(cls, items: list[int], units: list[int], last: np.ndarray) -> Rows:
-        """Rows from the hashes of their items and units."""
-        return cls(np.array(items, dtype=np.uint64), np.array(units, dtype=np.uint64), last)
+    def of(cls, items: list[int], units: list[int], last: np.ndarray, ends_item: np.ndarray | None = None) -> Rows:
+        """Rows from the hashes of their items and units; by default an item ends with its unit."""
+        return cls(np.array(items, dtype=np.uint64), np.array(units, dtype=np.uint64), last, last if ends_item is None else ends_item)
 
 
 class BatchLayout:
@@ -171,6 +172,12 @@ class BatchLayout:
             self._maps[b] = replace(layout, codes=np.zeros_like(layout.codes), sink_codes=None)
             self.row_count = max(self.row_count, b)
         return self._maps[b]
+
+    def of_items(self, items: np.ndarray) -> Layout:
+        """The layout of one vector for each of these items, which are independent of each other."""
+        rows = Rows(items, items, *[np.ones(len(items), dtype=bool)] * 2)
+        layout = self._build(rows, [Positions(np.zeros(1, dtype=bool), ordered=False)] * len(items), 1)
+        return replace(layout, codes=np.zeros_like(layout.codes), sink_codes=None)
 
     def of_attention(
         self, site: Site, stacks: list[str], block: tuple[int, int], queries: tuple[int, int], keys: tuple[int, int]

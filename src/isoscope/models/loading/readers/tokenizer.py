@@ -56,7 +56,7 @@ def _has_vocabulary(tokenizer: Any, folder: Path) -> bool:
 def _no_tokenizer(folder: Any) -> IsoscopeError:
     return IsoscopeError(
         f"{folder} has no tokenizer that fits its model: copy tokenizer.json and tokenizer_config.json of the model that it was trained "
-        f"from into it, or call save_pretrained({str(folder)!r}) on its tokenizer."
+        f"from into it, or call save_pretrained({str(folder)!r}) on its tokenizer; or name the folder of that model with --tokenizer."
     )
 
 
