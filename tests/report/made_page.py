@@ -28,11 +28,13 @@ def made_tables() -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def assert_carried(text: str, table: pd.DataFrame, series: pd.DataFrame, name: str) -> None:
-    """A CSV of the page is the table to the last digit, or the points of curves to nine."""
+    """A CSV of the page is the table: single heads to four digits, all else to the last one; or the points of curves to nine."""
     columns = TABLE_COLUMNS if name == "table" else SERIES_COLUMNS
     found = pd.read_csv(io.StringIO(text, newline="")).astype(columns)
     if name == "table":
         truth = table.sort_values(["model", "metric"], kind="stable").reset_index(drop=True)
-        pd.testing.assert_frame_equal(found, truth, check_exact=True)
+        of_heads = truth["head"].notna()
+        pd.testing.assert_frame_equal(found[~of_heads], truth[~of_heads], check_exact=True)
+        pd.testing.assert_frame_equal(found[of_heads], truth[of_heads], rtol=5e-4, atol=0.0)
     else:
         pd.testing.assert_frame_equal(found, series.reset_index(drop=True), rtol=5e-9, atol=0.0)

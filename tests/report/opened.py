@@ -22,6 +22,9 @@ class Opened:
     requests: list[str] = field(default_factory=list)
 
     def drawn(self) -> Opened:
+        """Charts are drawn when they come into view; a page that is about to be printed draws them all."""
+        self.page.wait_for_selector("html[data-drawn]", state="attached", timeout=PATIENCE)
+        self.ask("() => { window.dispatchEvent(new Event('beforeprint')); }")
         self.page.wait_for_selector("html[data-drawn=all]", state="attached", timeout=PATIENCE)
         return self
 

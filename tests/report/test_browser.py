@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 from pathlib import Path
 
@@ -111,23 +110,61 @@ def hovered(shown: Opened, layer: int) -> tuple[float, float, float]:
     return float(value[1]), float(interval[1]), float(interval[2])
 
 
-def test_a_metric_is_chosen(wide):
-    choice = wide.page.locator("#layer_profile [data-metric]")
-    names = choice.locator("option").all_inner_texts()
-    panels = wide.page.locator("#layer_profile .panel")
-    wide.page.select_option("#layer_profile [data-metric]", label="isoscore")
+def test_a_metric_is_chosen_for_all_figures(wide):
+    large, panels = wide.page.locator("#headline .role-title-text"), wide.page.locator("#layer_profile .panel")
+    assert large.all_text_contents() == ["Mean cosine between items", "Dimensions in use: effective rank / d"]
+    wide.page.select_option("#metric", label="isoscore")
+    wide.page.locator("#layer_profile").scroll_into_view_if_needed()
     wide.page.wait_for_function("document.querySelectorAll('#layer_profile .panel:not([hidden]) svg.marks').length === 1")
     titles = wide.page.locator("#layer_profile .panel:not([hidden]) .role-title-text").all_text_contents()
     assert titles == ["isoscore"]
-    wide.page.select_option("#layer_profile [data-metric]", value="all")
-    wide.page.wait_for_function("document.querySelectorAll('#layer_profile .panel svg.marks').length > 9")
+    wide.page.locator("#chosen").scroll_into_view_if_needed()
+    wide.page.wait_for_function("document.querySelectorAll('#chosen svg.marks').length === 1")
+    assert wide.page.locator("#headline .panel:not([hidden]) .role-title-text").all_text_contents() == [
+        *("isoscore", "Dimensions in use: effective rank / d")
+    ]
+    wide.page.select_option("#metric", value="*")
+    wide.drawn()
     many = panels.count()
-    wide.page.wait_for_function(f"document.querySelectorAll('#layer_profile .panel svg.marks').length === {many}")
+    wide.page.wait_for_function(f"document.querySelectorAll('#layer_profile .panel:not([hidden]) svg.marks').length === {many}")
     wide.settled()
     assert wide.ask(EMPTY) == []
-    assert wide.page.locator("#layer_profile .role-title-text").all_text_contents() == names[2:]
-    wide.page.select_option("#layer_profile [data-metric]", value="first")
+    names = wide.page.locator("#metric option").all_inner_texts()[2:]
+    assert wide.page.locator("#layer_profile .role-title-text").all_text_contents() == names[:many] != []
+    wide.page.select_option("#metric", value="")
     assert wide.page.locator("#layer_profile .panel:not([hidden])").count() == 6
+    assert wide.page.locator("#chosen").is_hidden()
+
+
+def test_a_model_is_left_out_of_every_chart_and_table(wide):
+    # Marks that come back are drawn above the others, so they are compared in any order.
+    labels = "() => [...document.querySelectorAll('.panel:not([hidden]) path[aria-label]')].map((mark) => mark.ariaLabel).sort()"
+    before, every, marks = drawings(wide, "#layer_profile"), drawings(wide), wide.ask(labels)
+    box = wide.page.locator("#models input").first
+    box.uncheck()
+    wide.settled()
+    assert wide.page.locator("path[aria-label*='model: </script>']").count() == 0
+    assert wide.page.locator("path[aria-label*='model: untrained:</script>']").count() > 0
+    after = drawings(wide, "#layer_profile")
+    assert before.keys() == after.keys()
+    assert all(before[chart] != after[chart] for chart in before)
+    assert wide.page.locator(".overview tbody tr").filter(visible=True).count() == 4
+    assert len(drawings(wide)) < len(every), "panels of this model alone are gone"
+    box.check()
+    wide.settled()
+    assert drawings(wide).keys() == every.keys()
+    assert wide.ask(labels) == marks
+
+
+def test_charts_are_drawn_when_they_come_into_view(chromium, file):
+    shown = opened(chromium, file.as_uri())
+    shown.page.wait_for_selector("html[data-drawn]", state="attached")
+    shown.settled()
+    assert shown.page.locator("#headline svg.marks").count() == 2
+    assert shown.page.locator("#norms svg.marks").count() == 0
+    shown.page.locator("#norms").scroll_into_view_if_needed()
+    shown.page.locator("#norms svg.marks").first.wait_for()
+    assert shown.complaints == []
 
 
 def test_the_slider_goes_through_the_steps(wide):
@@ -216,25 +253,68 @@ def test_the_table_is_leafed_through_and_filtered(wide, made):
     assert shown == pytest.approx(own.loc[own["metric"].eq("isoscore"), "value"].head(25).tolist(), rel=1e-5)
 
 
-def test_menus_open_lead_somewhere_and_close(wide):
+def test_the_table_is_sorted_and_searched(wide, made):
+    table = rows_on_page(*made)[0]
+    wide.page.locator("#numbers h2").scroll_into_view_if_needed()
+    wide.page.locator("#where").filter(has_text="1–").wait_for()
+    for choice in wide.page.locator("#filters select").all():
+        choice.select_option("")
+    head = wide.page.locator("#full th").all_inner_texts()
+    value = wide.page.locator("#full th", has_text=re.compile("^value"))
+    values = wide.page.locator(f"#full td:nth-child({head.index('value') + 1})")
+    for direction, ascending in (("ascending", True), ("descending", False)):
+        value.locator("button").press("Enter")
+        assert value.get_attribute("aria-sort") == direction
+        shown = [float(text) for text in values.all_inner_texts()]
+        assert shown == pytest.approx(table["value"].sort_values(ascending=ascending).head(25).tolist(), rel=1e-5)
+    assert wide.page.locator("#full th[aria-sort]").count() == 1
+    wide.page.locator("#filters input").fill("STABLE_rank")
+    assert wide.page.locator("#where").inner_text() == f"1–25 of {table['metric'].eq('stable_rank').sum()}"
+    wide.page.locator("#filters input").fill("")
+
+
+def test_the_sidebar_leads_to_every_section_and_marks_the_current_one(wide):
     wide.ask("() => window.scrollTo(0, 0)")
-    menus = wide.page.locator("nav details.menu")
-    assert menus.count() > 4
-    for menu in menus.all():
-        menu.locator("summary").click()
-        assert wide.page.locator("nav details[open]").count() == 1, "the one before is closed"
-        box = menu.locator("ul").bounding_box()
-        assert box is not None
-        assert 0 <= box["x"] < box["x"] + box["width"] <= 1440
-    link = menus.last.locator("a").last
-    goal = (link.get_attribute("href") or "").removeprefix("#")
-    link.click()
-    assert wide.page.locator("nav details[open]").count() == 0
-    wide.page.wait_for_function(f"Math.abs(document.getElementById({json.dumps(goal)}).getBoundingClientRect().top) < innerHeight / 2")
+    links = wide.page.locator("nav a")
+    goals = [(link.get_attribute("href") or "").removeprefix("#") for link in links.all()]
+    assert len(goals) > 20
+    assert all(wide.page.locator(f"[id='{goal}']").count() == 1 for goal in goals)
+    last = links.nth(goals.index("norms"))
+    last.click()
+    wide.page.wait_for_function("Math.abs(document.getElementById('norms').getBoundingClientRect().top) < innerHeight / 2")
+    wide.page.wait_for_selector("nav a[href='#norms'][aria-current]")
+    assert wide.page.locator("nav a[aria-current]").count() == 1
+    box = wide.page.locator(".side").bounding_box()
+    assert box is not None
+    assert box["y"] == 0, "the sidebar stays"
+    assert wide.page.locator("details.claim").first.is_hidden(), "claims are folded"
+    wide.page.locator("#papers summary").first.click()
     claim = wide.page.locator("details.claim").first
     for inside in (True, False):
         claim.locator("summary").click()
         assert claim.locator("p").first.is_visible() is inside
+
+
+def test_a_keyboard_and_a_screen_reader_find_their_way(chromium, file):
+    shown = opened(chromium, file.as_uri())
+    shown.page.keyboard.press("Tab")
+    assert shown.ask("() => document.activeElement.textContent") == "Skip to the findings"
+    shown.page.keyboard.press("Enter")
+    assert shown.ask("() => document.activeElement.id") == "main"
+    assert {name: shown.page.locator(name).count() for name in ("main", "nav[aria-label]", "header", "footer", "h1")} == dict.fromkeys(
+        ("main", "nav[aria-label]", "header", "footer", "h1"), 1
+    )
+    shown.page.locator("#policy input:checked").focus()
+    shown.page.keyboard.press("ArrowRight")
+    assert shown.page.locator("#policy input:checked").get_attribute("value") != "all"
+    unnamed = """() => [...document.querySelectorAll("input, select, button, summary, section, [role=group], svg.marks")].filter(
+      (element) => !(element.textContent.trim() || element.labels?.length || element.getAttribute("aria-label"))
+    ).map((element) => element.outerHTML)"""
+    shown.drawn()
+    assert shown.ask(unnamed) == []
+    assert shown.page.locator(".panel:not([hidden]) svg.marks:not([role=img][aria-label])").count() == 0
+    assert shown.page.locator("thead th:not([scope=col]), tbody th:not([scope=row])").count() == 0
+    assert shown.page.locator("table:not(:has(caption))").count() == shown.page.locator("[role=region] table:not(:has(caption))").count()
 
 
 TURNED = """() => [...document.querySelectorAll("body :not(:is(svg, script, #full, #filters) *, script)")].filter((element) =>
@@ -267,45 +347,85 @@ CUT = """() => [...document.querySelectorAll(".panel:not([hidden]) svg.marks")].
 })"""
 
 
-def test_a_chart_is_saved_as_a_picture(wide):
-    chart = wide.page.locator("#spectrum .panel").first
-    chart.scroll_into_view_if_needed()
-    chart.hover()
-    chart.locator("details summary").click()
-    with wide.page.expect_download() as download:
-        chart.locator(".vega-actions a", has_text="SVG").click()
-    assert download.value.path().read_text("utf-8").startswith("<svg")
-    wide.page.locator("#spectrum h3").click()
-    assert not chart.locator(".vega-actions").is_visible()
+def test_a_chart_is_saved_as_picture_numbers_and_python(wide, made):
+    panel = wide.page.locator("#layer_profile .panel").first
+    panel.locator(".export summary").click()
+    files = {}
+    for kind in ("svg", "png", "csv"):
+        with wide.page.expect_download() as download:
+            panel.locator(f"[data-export={kind}]").click()
+        assert download.value.suggested_filename == f"isoscope-layer_profile-{panel.locator('.chart').get_attribute('data-chart')}.{kind}"
+        files[kind] = download.value.path().read_bytes()
+    assert files["svg"].startswith(b"<svg")
+    assert b"currentColor" not in files["svg"]
+    assert files["png"].startswith(b"\x89PNG")
+    width, height = (int.from_bytes(files["png"][at : at + 4], "big") for at in (16, 20))
+    assert width > 500 < 4 * height
+    table = made[0]
+    rows = pd.read_csv(io.BytesIO(files["csv"]))
+    assert len(rows) > 60
+    line = rows[rows["line"].eq(SCRIPT)].iloc[5]
+    own = table[table["model"].eq(line["line"]) & table["metric"].eq("between_cosine") & table["policy"].eq(line["policy"])]
+    assert line["value"] == pytest.approx(own.loc[own["layer"].eq(line["layer"]) & own["kind"].eq(line["kind"]), "value"].item(), rel=5e-4)
+    python = panel.locator(".export code").inner_text()
+    assert python == 'from isoscope.report import draw_figure; draw_figure("RUN", "layer_profile", metric="between_cosine")'
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_is_wider_than_the_window_and_no_label_is_cut(wide, phone, scheme):
     for shown, width in ((wide, 1440), (phone, 390)):
         shown.page.emulate_media(color_scheme=scheme)
-        shown.page.locator("details.silent").first.locator("summary").click()
+        shown.ask("() => document.querySelectorAll('details').forEach((part) => { part.open = true; })")
         assert shown.ask("() => window.innerWidth") == width
         assert shown.ask("() => document.scrollingElement.scrollWidth") <= width
         assert shown.ask(CUT) == []
 
 
-def test_a_phone_opens_menus_and_table_within_its_width(phone):
-    for menu in phone.page.locator("nav details.menu").all():
-        menu.locator("summary").tap()
+def test_a_phone_opens_sections_and_table_within_its_width(phone):
+    for fold in phone.page.locator(".side .fold").all():
+        fold.locator("summary").tap()
         assert phone.ask("() => document.scrollingElement.scrollWidth") == 390
     phone.page.locator("#numbers h2").scroll_into_view_if_needed()
     phone.page.locator("#where").filter(has_text="1–25").wait_for()
     assert phone.ask("() => document.scrollingElement.scrollWidth") == 390
 
 
+BROKEN = """() => {
+  const range = document.createRange(), broken = [];
+  const words = ".lead, .small, .caption, .answers li, dt, dd, summary, button, label, h2, .overview td, .overview small";
+  for (const element of document.querySelectorAll(words)) {
+    for (const node of element.childNodes) {
+      if (node.nodeType !== Node.TEXT_NODE || !element.offsetParent) continue;
+      for (const { 0: word, index } of node.data.matchAll(/[a-z]{3,14}/gi)) {
+        range.setStart(node, index);
+        range.setEnd(node, index + word.length);
+        if (new Set([...range.getClientRects()].map((box) => Math.round(box.top))).size > 1) broken.push(`${word} in ${element.className}`);
+      }
+    }
+  }
+  return broken;
+}"""
+
+
+def test_a_phone_breaks_no_word(chromium, page_text, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text(page_text, encoding="utf-8")
+    shown = opened(chromium, path.as_uri(), 390, 844, has_touch=True, is_mobile=True)
+    assert shown.page.locator(".side .fold").count() == 2
+    assert shown.page.locator(".side .fold[open]").count() == 0
+    shown.ask("() => document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+    assert shown.ask(BROKEN) == []
+
+
 def test_paper_has_no_controls(wide):
     wide.page.emulate_media(media="print", color_scheme="dark")
     try:
-        controls = "nav, button, select, input[type=range], .filters, .pages, .tools, #full, .bar input:not(:checked) + span"
+        controls = "nav, button, select, input[type=range], .filters, .pages, .tools, .export, #full, #policy input:not(:checked) + span"
         assert wide.page.locator(controls).count() > 40
         assert wide.page.locator(controls).filter(visible=True).count() == 0
         assert (
-            wide.page.locator("#summary .overview, .bar input:checked + span, #layer_profile svg.marks").filter(visible=True).count() == 8
+            wide.page.locator("#summary .overview, #policy input:checked + span, #layer_profile svg.marks").filter(visible=True).count()
+            == 8
         )
         assert wide.ask("() => getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
         assert wide.ask("() => document.scrollingElement.scrollWidth <= innerWidth")
@@ -316,7 +436,7 @@ def test_paper_has_no_controls(wide):
 def test_without_scripts_the_answer_is_there(chromium, file):
     plain = opened(chromium, file.as_uri(), java_script_enabled=False)
     assert plain.page.locator(".overview tbody tr").count() == 5
-    assert plain.page.locator(".verdicts .outcome").first.is_visible()
+    assert plain.page.locator(".answers .outcome").filter(visible=True).count() == 5
     assert "need JavaScript" in plain.page.locator("main").inner_text()
 
 

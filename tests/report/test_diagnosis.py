@@ -79,6 +79,19 @@ def test_a_sign_is_told_where_it_is_and_not_where_it_is_not(sick: list[Row], wel
     assert name not in signs(well)
 
 
+def test_collapse_and_undefined_numbers_are_failures_and_come_first() -> None:
+    """Everything else is an observation: neither good nor bad."""
+    rows = [*layer_rows("m", "token", NARROW), *over_steps("effective_rank", (20.0, 60.0, 10.0)), row("m", "decoder", "bell", -0.1)]
+    rows += [row("z", "token", "mean_cosine", float("nan"), layer=layer) for layer in (2, 1)]
+    found = diagnosis(tables((rows, []))[0], Failures())
+    assert [(sign.model, sign.name) for sign in found if sign.is_failure] == [
+        ("m", "rank collapses over steps"),
+        ("z", "no direction is defined"),
+    ]
+    assert found[1].evidence == "layers 1–2"
+    assert {sign.name for sign in found[2:]} == {"high cosine in all layers", "no bell in a decoder"}
+
+
 def test_a_bound_that_reaches_the_threshold_is_no_sign() -> None:
     assert "high cosine in all layers" not in signs(layer_rows("m", "token", NARROW, half=0.3))
     assert "no bell in a decoder" not in signs([row("m", "decoder", "bell", 0.0, 0.1)])

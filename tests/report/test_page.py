@@ -9,6 +9,7 @@ import json
 import re
 from html.parser import HTMLParser
 
+import pandas as pd
 import pytest
 
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
@@ -64,13 +65,19 @@ def unpacked(reader: Reader, name: str) -> str:
 def charts_of(reader: Reader) -> list[dict]:
     """The panels of a page with their data as rows, as its script puts them together."""
     packed = json.loads(unpacked(reader, "charts"))
-    rows = {name: [dict(zip(data, row, strict=True)) for row in zip(*data.values(), strict=True)] for name, data in packed["datasets"].items()}
+    rows = {
+        name: [dict(zip(data, row, strict=True)) for row in zip(*data.values(), strict=True)] for name, data in packed["datasets"].items()
+    }
     return [panel | {"datasets": {name: rows[name] for name in panel["datasets"]}} for panel in packed["panels"]]
 
 
 @pytest.mark.parametrize("name", ["table", "series"])
-def test_csv_is_the_table_to_the_last_digit_and_curves_to_nine(reader, tables, name):
-    assert_carried(unpacked(reader, name), *tables, name)
+def test_the_tables_are_on_the_page_to_the_last_digit_and_curves_to_nine(reader, tables, name):
+    columns = json.loads(unpacked(reader, name))
+    for column, data in columns.items():
+        if isinstance(data, dict):
+            columns[column] = [data["words"][code] if code >= 0 else None for code in data["codes"]]
+    assert_carried(pd.DataFrame(columns).to_csv(index=False), *tables, name)
 
 
 def test_charts_hold_the_numbers_of_the_table_to_four_digits(reader, tables):
@@ -133,6 +140,23 @@ def test_every_metric_and_setting_is_explained(reader, tables):
         assert f"{name}" in reader.text
     assert "f00d" in reader.text
     assert "Not installed here." not in reader.text
+
+
+@pytest.mark.parametrize(("paper", "is_open"), [("", False), ("godey2024", True)])
+def test_claims_of_papers_are_folded_unless_the_run_reproduces_one(tables, paper, is_open):
+    found = Reader(render_page(*tables, [], paper=paper))
+    folded = next(attributes for tag, attributes in found.tags if tag == "details" and attributes.get("data-key") == "papers")
+    assert ("open" in folded) is is_open
+    words = " ".join(found.text.split())
+    assert words.count("need at least 3 models") == 0
+
+
+def test_a_run_of_one_model_says_once_that_claims_need_more(tables):
+    own = [frame[frame["model"].eq(SIX)] for frame in tables]
+    found = Reader(render_page(*own, []))
+    words = " ".join(found.text.split())
+    assert words.count("claims about kinds of models need at least 3 models; this run has 1.") == 1
+    assert "outcome undecided" not in [attributes.get("class") for _, attributes in found.tags]
 
 
 def test_page_is_small(page_text):

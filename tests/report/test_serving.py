@@ -313,9 +313,13 @@ def test_it_survives_a_run_that_is_written_and_the_page_follows(cells, tmp_path,
     assert SIX in served.ask()[1]
     shutil.rmtree(run / "cells" / "cut-off")
 
+    shown.ask("() => { window.before = true; }")
     put(cells[THIRTY], run)
     second = served.until(lambda state: state != first)
-    shown.page.wait_for_selector(f"html[data-state='{second}'][data-drawn=all]", state="attached", timeout=PATIENCE * 1000)
+    shown.page.wait_for_selector(f"html[data-state='{second}']", state="attached", timeout=PATIENCE * 1000)
+    shown.drawn()
+    assert shown.ask("() => window.before"), "the page was not loaded anew"
+    assert shown.page.locator("#headline path[aria-label*='model: org/encoder-thirty']").count() == 32
     assert shown.page.locator(".overview .name").all_text_contents() == [SIX, THIRTY]
     assert shown.page.locator("#policy input:checked").get_attribute("value") == "body"
     assert shown.page.locator("#theme").inner_text() == "theme: light"
@@ -332,6 +336,38 @@ def test_it_survives_a_run_that_is_written_and_the_page_follows(cells, tmp_path,
     time.sleep(A_LOOK)
     assert (served.state(), served.process.poll()) == (third, None), "the last page stays"
 
+    assert shown.complaints == []
+    assert set(shown.requests) == {served.address, served.address.replace("/?", "/state?")}
+
+
+def test_charts_move_with_the_run(cells, tmp_path, serve, chromium):
+    """A cell that is replaced moves the marks of charts that are there; what the reader opened and holds stays as it is."""
+    table, series = made_table(twin=False)
+    few = table["model"].eq(SIX) & table["metric"].isin(["between_cosine", "drift_ratio"])
+    changed = table[few].assign(value=table["value"] / 2, low=table["low"] / 2, high=table["high"] / 2)
+    other = Run(tmp_path / "other")
+    manifest = manifest_of({"experiment": "made", "model": SIX}, {"model": SIX}, {}, "rows")
+    other.write(cells[SIX].name, manifest, changed, series.iloc[:0], None)
+    run = tmp_path / "run"
+    cell = put(cells[SIX], run)
+    served = serve(str(run), "--port", "0")
+    first = served.until(lambda state: state != "waiting")
+    shown = opened(chromium, served.address).drawn()
+    peak = "() => document.querySelector('#headline path[aria-label*=\"layer: 6;\"]').ariaLabel"
+    assert "value: 0.9;" in shown.ask(peak)
+    shown.page.locator(".model summary").first.click()
+    shown.page.locator("#theme").focus()
+    shown.ask("() => { window.drawing = document.querySelector('#headline svg.marks'); }")
+    shutil.rmtree(cell)
+    put(other.path / "cells" / cell.name, run)
+    served.until(lambda state: state != first)
+    shown.page.wait_for_function(f"({peak})().includes('value: 0.45;')")
+    assert shown.ask("() => window.drawing === document.querySelector('#headline svg.marks')")
+    assert shown.page.locator(".answers li").inner_text().startswith("org/decoder-six anisotropic in")
+    assert "reaches 0.450" in shown.page.locator(".answers li").inner_text()
+    assert shown.page.locator(".model[open]").count() == 1
+    assert shown.ask("() => document.activeElement.id") == "theme"
+    assert shown.page.locator("#news").inner_text().startswith("Updated ")
     assert shown.complaints == []
     assert set(shown.requests) == {served.address, served.address.replace("/?", "/state?")}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from math import inf
 from typing import Any
 
 import pandas as pd
@@ -25,7 +25,7 @@ def round_to(value: Any, digits: int = DRAWN_DIGITS) -> Any:
         return value
     if value.is_integer() and abs(value) < 1e15:
         return int(value)
-    return float(f"{value:.{digits}g}") if abs(value) < float("inf") else None
+    return float(f"{value:.{digits}g}") if abs(value) < inf else None
 
 
 def pack_rows(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
@@ -52,8 +52,9 @@ def _pack_columns(frame: pd.DataFrame, types: dict[str, str], of_heads: list[boo
         if kind == "string":
             codes, words = pd.factorize(frame[name])
             columns[name] = {"words": [str(word) for word in words], "codes": codes.tolist()}
+        elif kind == "Int64":
+            columns[name] = frame[name].astype(object).where(frame[name].notna(), None).tolist()
         else:
-            values: Iterable[Any] = frame[name].astype(object).where(frame[name].notna(), None).tolist()
-            pairs = zip(values, of_heads, strict=True)
-            columns[name] = [round_to(value, DRAWN_DIGITS if short else digits) for value, short in pairs]
+            pairs = zip(frame[name].tolist(), of_heads, strict=True)
+            columns[name] = [None if not -inf < x < inf else float(f"{x:.{DRAWN_DIGITS if short else digits}g}") for x, short in pairs]
     return columns

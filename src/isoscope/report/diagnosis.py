@@ -150,7 +150,9 @@ def _collapse_signs(name: str, metric: str, steps: pd.DataFrame) -> Iterator[Sig
         i = int(remaining.argmin())
         highest = f"{format_number(values[:, i].max())} at step {numbers[int(values[:, i].argmax())]}"
         evidence = f"layer {layers[i]}: {format_number(last[i])} {at}, {highest}"
-        yield _failure(name, "rank collapses over steps", "The states collapse onto few directions.", f"below {RANK} of its maximum", evidence)
+        yield _failure(
+            name, "rank collapses over steps", "The states collapse onto few directions.", f"below {RANK} of its maximum", evidence
+        )
     if metric == "mean_cosine" and last.max() > ONE_WAY:
         i = int(last.argmax())
         evidence = f"layer {layers[i]}: {format_number(last[i])} {at}, {format_number(values[0, i])} at the first step"
@@ -171,7 +173,9 @@ def _undefined(table: pd.DataFrame) -> Iterator[Sign]:
     own = own[own["policy"].eq("all") & own["value"].isna()]
     for name, rows in own.groupby("model", sort=False):
         evidence = format_numbered("layer", sorted({int(layer) for layer in rows["layer"]}))
-        yield _failure(str(name), "no direction is defined", "No two vectors have a direction: they are zero, or too few.", "cosine is NaN", evidence)
+        yield _failure(
+            str(name), "no direction is defined", "No two vectors have a direction: they are zero, or too few.", "cosine is NaN", evidence
+        )
 
 
 def _by_layer(units: RowsByName) -> RowsByName:

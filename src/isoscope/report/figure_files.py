@@ -69,7 +69,10 @@ def write_figures(
 
 
 def draw_figure(run: str | Path, name: str, metric: str | None = None) -> Any:
-    """A figure of a run as an Altair chart, as the page shows it; `metric` keeps the rows of one metric. None if there is nothing to draw."""
+    """A figure of a run as an Altair chart, as the page shows it; None if there is nothing to draw.
+
+    `metric` keeps the rows of one metric.
+    """
     from isoscope.runs.results import Results
 
     results, figure = Results(run), figures[name]

@@ -23,8 +23,8 @@ COLUMNS = ["line", "kind", "layer", "policy", "metric", "value", "low", "high", 
 HEADLINE = Figure(
     "headline",
     "Cosine and dimensions in use",
-    "One line per model with its 95 % interval; dashed: the level of isotropic vectors at the same n and d; hollow diamond: the state after "
-    "the final norm.",
+    "One line per model with its 95 % interval; dashed: the level of isotropic vectors at the same n and d; hollow diamond: the state "
+    "after the final norm.",
     lambda table, series: draw_headline(all_lines(table, series)),
 )
 

@@ -30,7 +30,9 @@ def model_verdict(line: Line, signs: list[Sign]) -> ModelVerdict | None:
     rows = line.rows(line.cosine)
     failures = [sign for sign in signs if sign.is_failure and sign.model == str(line.table["model"].iloc[0])]
     if failures:
-        return ModelVerdict(line.name, "failure", f"{format_list([f'{sign.name} ({sign.evidence})' for sign in failures])}.", is_failure=True)
+        return ModelVerdict(
+            line.name, "failure", f"{format_list([f'{sign.name} ({sign.evidence})' for sign in failures])}.", is_failure=True
+        )
     if rows.empty:
         return None
     parts = [describe_cosine(line, rows), describe_dimensions(line)]

@@ -1,4 +1,4 @@
-"""The table of models below the first screen: one row per model, with the few numbers that matter and a small curve of each over the layers."""
+"""The table of models: one row per model, with the few numbers that matter and a small curve of each over the layers."""
 
 from __future__ import annotations
 

@@ -38,51 +38,55 @@
   const policy = () => document.querySelector("#policy input:checked")?.value;
   const metric = () => byId("metric")?.value ?? "";
   const hiddenModels = () => all("#models input:not(:checked)").map((input) => input.value);
+  const shown = (name) => String(name).replace(/[\u202a-\u202e\u2066-\u2069]/g, "\ufffd"); // as the page writes names
   const isPart = (name, whole) => name === whole || name.startsWith(`${whole} · `);
-  const isHidden = (name, hidden) => {
-    if (typeof name !== "string" || !hidden.length) return false;
-    const own = all("#models input").map((input) => input.value).filter((line) => isPart(line, name) || isPart(name, line));
-    return own.length > 0 && own.every((line) => hidden.includes(line));
+  // Whether a name stands for hidden models only; a name without any model, such as that of a reference curve, is never hidden.
+  const hiding = () => {
+    const hidden = hiddenModels(), lines = all("#models input").map((input) => input.value), known = new Map();
+    return (name) => {
+      if (!name || !hidden.length) return false;
+      const own = known.has(name) ? [] : lines.filter((line) => isPart(line, shown(name)) || isPart(shown(name), line));
+      if (!known.has(name)) known.set(name, own.length > 0 && own.every((line) => hidden.includes(line)));
+      return known.get(name);
+    };
   };
   const titleOf = (panel) => panel.title?.text ?? panel.title;
   const wordsOf = (panel, i) => {
     const title = titleOf(panel);
     return Array.isArray(title) ? title.join(", ") : typeof title === "string" ? title : `panel ${i + 1}`;
   };
-  const rowsOf = ({ datasets }, name, hidden) => records(datasets[name]).filter((row) => !isHidden(row.line ?? row.curve, hidden));
-  const isHiddenPanel = ({ panels, datasets }, panel, hidden) => {
-    if (isHidden([titleOf(panel)].flat()[0], hidden)) return true;
+  const rowsOf = ({ datasets }, name, isHidden) => records(datasets[name]).filter((row) => !isHidden(row.line ?? row.curve ?? row.row));
+  const isHiddenPanel = ({ datasets }, panel, isHidden) => {
     const names = panel.datasets.flatMap((name) => [...new Set(datasets[name].line ?? [])]);
-    return names.length > 0 && names.every((name) => isHidden(name, hidden));
+    return isHidden([titleOf(panel)].flat()[0]) || (names.length > 0 && names.every(isHidden));
   };
 
   // Shows what is chosen: panels, rows and sections of these models, and of each figure of many metrics the chosen one.
   const applyChoice = async () => {
-    const data = await pack, hidden = hiddenModels(), wanted = metric().startsWith("=") ? metric().slice(1) : "";
-    const isWanted = (panel) => titleOf(data.panels[Number(panel.firstChild.dataset.chart)]) === wanted;
+    const data = await pack, isHidden = hiding(), wanted = metric().startsWith("=") && metric().slice(1);
+    const panelOf = (panel) => data.panels[Number(panel.firstChild.dataset.chart)];
+    const isWanted = (panel) => shown(titleOf(panelOf(panel))) === wanted;
     for (const panels of all(".panels")) {
-      const own = [...panels.children], hasIt = wanted && "choices" in panels.dataset && own.some(isWanted);
+      const own = all(":scope > .panel:not(#chosen)", panels), isMany = "choices" in panels.dataset, hasIt = isMany && own.some(isWanted);
       own.forEach((panel, i) => {
-        if (panel.id === "chosen") return;
-        const isOut = "choices" in panels.dataset && (hasIt ? !isWanted(panel) : metric() !== "*" && i > 5);
-        panel.hidden = isOut || isHiddenPanel(data, data.panels[Number(panel.firstChild.dataset.chart)], hidden);
+        const isOut = isMany && (hasIt ? !isWanted(panel) : metric() !== "*" && i > 5);
+        panel.hidden = isOut || isHiddenPanel(data, panelOf(panel), isHidden);
       });
-      if ("choices" in panels.dataset) panels.classList.toggle("one", Boolean(hasIt));
+      if (isMany) panels.classList.toggle("one", hasIt);
     }
-    const found = wanted && all(".figure:not(#headline) [data-choices] .panel").find(isWanted), chosen = byId("chosen");
-    if (chosen) {
-      chosen.hidden = !found;
-      chosen.parentElement.children[1].hidden = Boolean(found);
-      if (found && chosen.firstChild.dataset.chart !== found.firstChild.dataset.chart) {
-        charts.delete(chosen.firstChild);
-        chosen.replaceChildren(Object.assign(document.createElement("div"), { className: "chart" }));
-        chosen.firstChild.dataset.chart = found.firstChild.dataset.chart;
-        watchPlace(chosen.firstChild);
+    const large = byId("chosen"), found = all("[data-choices] .panel").find(isWanted)?.firstChild.dataset.chart;
+    if (large) {
+      large.hidden = !found;
+      large.nextElementSibling.hidden ||= Boolean(found);
+      if (found && large.firstChild.dataset.chart !== found) {
+        large.replaceChildren(Object.assign(document.createElement("div"), { className: "chart" }));
+        large.firstChild.dataset.chart = found;
+        inView.observe(large.firstChild);
       }
     }
-    for (const part of all("[data-model]")) part.hidden = isHidden(part.dataset.model, hidden);
+    for (const part of all("[data-model]")) part.hidden = isHidden(part.dataset.model);
     for (const [, chart] of drawn()) {
-      chart.names.forEach((name, i) => chart.view.data(name, rowsOf(data, chart.sources[i], hidden)));
+      chart.names.forEach((name, i) => chart.view.data(name, rowsOf(data, chart.sources[i], isHidden)));
       setSignals(chart);
     }
     window.dispatchEvent(new Event("resize"));
@@ -107,16 +111,17 @@
   // A model without a final norm leaves a layer of its charts empty, which is no mistake: level 1 is errors only.
   const OPTIONS = { mode: "vega-lite", renderer: "svg", logLevel: 1, tooltip: { theme: "custom" }, actions: false };
   const draw = async (place) => {
-    if (charts.has(place)) return;
+    if (charts.has(place) || !place.isConnected) return;
     charts.set(place, null);
     try {
       await library;
-      const data = await pack, panel = data.panels[Number(place.dataset.chart)], hidden = hiddenModels();
-      const datasets = Object.fromEntries(panel.datasets.map((name) => [name, rowsOf(data, name, hidden)]));
+      const data = await pack, panel = data.panels[Number(place.dataset.chart)], isHidden = hiding();
+      const datasets = Object.fromEntries(panel.datasets.map((name) => [name, rowsOf(data, name, isHidden)]));
       const height = place.closest("#chosen") ? { height: 290 } : {};
       const { view } = await window.vegaEmbed(place, { ...panel, ...height, datasets, config: data.config }, OPTIONS);
       const chart = { place, view, names: panel.datasets, sources: panel.datasets, shape: shapeOf(panel) };
       charts.set(place, chart);
+      place.style.minHeight = "";
       const svg = place.querySelector("svg.marks");
       const name = `${place.closest(".figure").querySelector("h3")?.textContent ?? "Summary"}: ${wordsOf(panel, 0)}`;
       svg?.setAttribute("role", "img");
@@ -132,31 +137,28 @@
       place.textContent = `This chart could not be drawn: ${error.message}`;
     }
   };
-  const queue = [];
-  let working = false;
-  const drawQueue = async () => {
-    if (working) return;
-    working = true;
-    while (queue.length) await draw(queue.shift());
-    working = false;
-    html.dataset.drawn = all(".panel:not([hidden]) [data-chart]").every((place) => charts.get(place) !== undefined) ? "all" : "seen";
+  let queue = Promise.resolve();
+  const enqueue = (places) => {
+    queue = queue.then(async () => {
+      for (const place of places) await draw(place);
+      html.dataset.drawn = all(".panel:not([hidden]) [data-chart]").every((place) => charts.has(place)) ? "all" : "seen";
+    });
+    return queue;
   };
-  const enqueue = (places) => { queue.push(...places.filter((place) => !charts.has(place))); return drawQueue(); };
+  const drawAll = () => enqueue(all(".panel:not([hidden]) [data-chart]"));
   const inView = new IntersectionObserver((entries) => {
     const near = entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target);
     near.forEach((place) => inView.unobserve(place));
     enqueue(near);
   }, { rootMargin: "400px" });
-  const watchPlace = (place) => inView.observe(place);
-  const drawAll = () => enqueue(all(".panel:not([hidden]) [data-chart]"));
 
   // Files: of a chart a picture, its numbers and the line of Python that draws it; of the run the tables as they are.
   const save = (name, content, type) => {
     const link = document.createElement("a");
-    link.href = typeof content === "string" && content.startsWith("data:") ? content : URL.createObjectURL(new Blob([content], { type }));
+    link.href = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], { type }));
     link.download = `isoscope-${name}`;
     link.click();
-    if (link.href.startsWith("blob:")) setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   };
   const quoted = (value) => {
     const text = value === null || value === undefined ? "" : String(value);
@@ -177,28 +179,26 @@
   const exportChart = async (kind, button) => {
     const place = button.closest(".panel").querySelector("[data-chart]"), { view } = charts.get(place);
     const data = await pack, panel = data.panels[Number(place.dataset.chart)];
-    const name = `${place.closest(".figure").id}-${place.dataset.chart}`;
-    if (kind === "csv") return save(`${name}.csv`, csv(data, [panel]), "text/csv");
+    const name = `${place.closest(".figure").id}-${place.dataset.chart}.${kind}`;
+    if (kind === "csv") return save(name, csv(data, [panel]), "text/csv");
     if (kind === "python") return navigator.clipboard?.writeText(pythonOf(data, place, panel)).then(() => { button.textContent = "Copied"; }, () => {});
-    if (kind === "svg") return save(`${name}.svg`, (await view.toSVG()).replaceAll("currentColor", "black"), "image/svg+xml");
-    const picture = new Image(), canvas = document.createElement("canvas"), scale = 2;
-    picture.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent((await view.toSVG()).replaceAll("currentColor", "black"))}`;
+    const svg = (await view.toSVG()).replaceAll("currentColor", "black");
+    if (kind === "svg") return save(name, svg, "image/svg+xml");
+    const picture = new Image(), canvas = document.createElement("canvas");
+    picture.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
     await picture.decode();
-    [canvas.width, canvas.height] = [picture.width * scale, picture.height * scale];
+    [canvas.width, canvas.height] = [2 * picture.width, 2 * picture.height];
     const context = canvas.getContext("2d");
     context.fillStyle = "white";
     context.fillRect(0, 0, canvas.width, canvas.height);
     context.drawImage(picture, 0, 0, canvas.width, canvas.height);
-    return save(`${name}.png`, canvas.toDataURL("image/png"));
+    canvas.toBlob((blob) => save(name, blob));
   };
 
   // The tables: by column; texts are numbers into a list of words.
   const tableOf = async (name) => Object.fromEntries(Object.entries(JSON.parse(await unpack(name))).map(([column, data]) =>
     [column, data.codes ? data.codes.map((code) => (code < 0 ? null : data.words[code])) : data]));
-  const tableCsv = (columns) => {
-    const names = Object.keys(columns);
-    return csvOf([names, ...columns[names[0]].map((_, i) => names.map((name) => columns[name][i]))]);
-  };
+  const tableCsv = (columns) => csvOf([Object.keys(columns), ...columns.model.map((_, i) => Object.values(columns).map((column) => column[i]))]);
 
   // The full table: filtered, sorted and shown a page at a time.
   const SHOWN = ["model", "kind", "metric", "policy", "stack", "layer", "value", "low", "high", "interval_about", "null", "n", "d", "revision", "step", "seed", "head"];
@@ -252,21 +252,21 @@
       head.append(cell);
     }
     const body = byId("full").createTBody();
+    const addFilter = (name, input, event) => {
+      const label = element("label", name);
+      input.addEventListener(event, filter);
+      label.append(input);
+      byId("filters").append(label);
+    };
     for (const name of CHOICES) {
       const values = [...new Set(table[name])].filter((value) => value !== null);
       if (values.length < 2) continue;
-      const label = element("label", name);
       inputs[name] = document.createElement("select");
       inputs[name].append(new Option("all of them", ""), ...values.map((value) => new Option(value, value)));
-      inputs[name].addEventListener("change", filter);
-      label.append(inputs[name]);
-      byId("filters").append(label);
+      addFilter(name, inputs[name], "change");
     }
-    const label = element("label", "contains");
     search.type = "search";
-    search.addEventListener("input", filter);
-    label.append(search);
-    byId("filters").append(label);
+    addFilter("contains", search, "input");
     byId("previous").addEventListener("click", () => { first = Math.max(0, first - SIZE); show(); });
     byId("next").addEventListener("click", () => { first += SIZE; show(); });
     show();
@@ -281,28 +281,28 @@
   const begin = () => {
     for (const id of ["theme", "print"]) byId(id).hidden = false;
     setTheme(THEMES.includes(recall(always, "theme")) ? recall(always, "theme") : "auto");
-    if (matchMedia("(max-width: 60rem)").matches) for (const fold of all(".side > .fold, nav > .fold")) fold.open = false;
-    all("[data-chart]").filter((place) => !charts.has(place)).forEach(watchPlace);
+    all("[data-chart]").filter((place) => !charts.has(place)).forEach((place) => inView.observe(place));
     new IntersectionObserver((entries, observer) => {
       if (!entries.some((entry) => entry.isIntersecting)) return;
       observer.disconnect();
       showTable().catch((error) => { byId("where").textContent = `The table could not be unpacked: ${error.message}`; });
     }, { rootMargin: "600px" }).observe(byId("numbers"));
     markSection();
+    enqueue([]);
     return applyChoice();
   };
 
   // Every control is heard here, so that a page that is exchanged needs no new listeners.
-  const saveChoice = () => remember(here, "choice", JSON.stringify([policy(), metric(), hiddenModels()]));
+  const choice = () => JSON.stringify([policy(), metric(), hiddenModels()]);
   const setChoice = (text) => {
     const [tokens, wanted, hidden] = JSON.parse(text ?? "[]");
-    for (const input of all("#policy input")) input.checked = input.value === tokens || (input.checked && !all("#policy input").some((other) => other.value === tokens));
-    if (byId("metric") && [...byId("metric").options].some((option) => option.value === wanted)) byId("metric").value = wanted;
+    for (const input of all("#policy input")) if (input.value === tokens) input.checked = true;
+    for (const option of all("#metric option")) if (option.value === wanted) option.selected = true;
     for (const input of all("#models input")) input.checked = !(hidden ?? []).includes(input.value);
   };
   document.addEventListener("change", ({ target }) => {
     if (!target.closest("#choose")) return;
-    saveChoice();
+    remember(here, "choice", choice());
     applyChoice();
   });
   document.addEventListener("input", ({ target }) => {
@@ -332,7 +332,7 @@
   const exchange = async (text) => {
     const fresh = new DOMParser().parseFromString(text, "text/html");
     if (!fresh.getElementById("packed-charts")) return window.location.reload(); // a page that waits or has failed
-    const choice = JSON.stringify([policy(), metric(), hiddenModels()]);
+    const chosen = choice();
     const open = Object.fromEntries(all("details[data-key]").map((part) => [part.dataset.key, part.open]));
     const before = new Map(drawn().map(([place, chart]) => [keyOf(place), Object.assign(chart, { height: place.offsetHeight })]));
     const focus = document.activeElement?.id, top = window.scrollY;
@@ -341,7 +341,7 @@
     const data = await pack;
     for (const part of ["header", ".side", "main", "footer"]) document.querySelector(part).replaceWith(document.adoptNode(fresh.querySelector(part)));
     for (const part of all("details[data-key]")) if (part.dataset.key in open) part.open = open[part.dataset.key];
-    setChoice(choice);
+    setChoice(chosen);
     const again = [];
     for (const place of all("[data-chart]")) {
       const chart = before.get(keyOf(place)), panel = data.panels[Number(place.dataset.chart)];
@@ -365,8 +365,8 @@
     window.scrollTo(0, top);
     html.dataset.state = fresh.documentElement.dataset.state;
     byId("news").textContent = `Updated ${new Date().toLocaleTimeString()}.`;
-    if (focus) byId(focus)?.focus({ preventScroll: true });
     await begin();
+    if (focus) byId(focus)?.focus({ preventScroll: true });
     await enqueue(again);
   };
   if (html.dataset.state) {
@@ -386,5 +386,6 @@
     };
     setTimeout(look, 2000);
   }
+  if (matchMedia("(max-width: 60rem)").matches) for (const fold of all(".side .fold")) fold.open = false;
   begin();
 })();

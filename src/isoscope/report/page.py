@@ -46,8 +46,8 @@ def write_report(
 ) -> Path:
     """Write the page of these tables to `out` and return its path.
 
-    `paper` is the name of a paper that the run reproduces; the claims of papers are folded on other pages. A figure, claim or section that raises leaves a box on the page. Its exception goes into `failures`; without `failures` it is raised
-    after the page is written.
+    `paper` is the name of a paper that the run reproduces; on other pages the claims of papers are folded. A figure, claim or section
+    that raises leaves a box on the page. Its exception goes into `failures`; without `failures` it is raised after the page is written.
     """
     noted = Failures() if failures is None else failures
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -69,8 +69,8 @@ def render_page(
 ) -> str:
     """The page as text. Text from models and files passes through autoescape or `pack`.
 
-    `paper` as in `write_report`. `state` is the server's name for the state of the run; a page with a state polls for a newer one. `failures` collects the exceptions of
-    parts that raise; without it, one failed part means that there is no page.
+    `paper` as in `write_report`. `state` is the server's name for the state of the run; a page with a state polls for a newer one.
+    `failures` collects the exceptions of parts that raise; without it, one failed part means that there is no page.
     """
     if failures is None:
         text = render_page(table, series, manifests, title=title, paper=paper, state=state, failures=(noted := Failures()))

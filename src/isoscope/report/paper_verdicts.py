@@ -143,7 +143,9 @@ def explain_undecided(rows: list[VerdictRow], models: int) -> str:
     undecided = sum(row.outcome == "undecided" for row in rows if row.findings)
     if models >= FEWEST_MODELS or not undecided:
         return ""
-    needs = f"{format_count(undecided, 'claim')} about kinds of models {'needs' if undecided == 1 else 'need'} at least {FEWEST_MODELS} models"
+    needs = (
+        f"{format_count(undecided, 'claim')} about kinds of models {'needs' if undecided == 1 else 'need'} at least {FEWEST_MODELS} models"
+    )
     return f"{needs}; this run has {models}."
 
 

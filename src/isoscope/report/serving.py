@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -30,7 +31,9 @@ LIMIT = 60.0
 MOST_CONNECTIONS = 32
 """Connections at one time; a browser opens up to six."""
 PAUSE = 2.0
-"""Seconds between two looks at the run."""
+"""Seconds between two looks at the run, at least."""
+REST = 3.0
+"""The server rests this many times as long as its last look took, so that it leaves the processor to the training that it follows."""
 TRIES = 3
 """Attempts to build a state: a cell that is just being replaced is there the next time, a damaged one never is."""
 HEADERS = {
@@ -102,8 +105,9 @@ class Follower:
     def follow(self, stopped: threading.Event) -> None:
         """Refresh until stopped."""
         while not stopped.is_set():
+            begun = time.monotonic()
             self.refresh()
-            stopped.wait(PAUSE)
+            stopped.wait(max(PAUSE, REST * (time.monotonic() - begun)))
 
 
 class Server(ThreadingHTTPServer):

@@ -44,7 +44,9 @@ def share_profile(line: Line) -> str | None:
         note = str(parse_object(rows.iloc[0]["spec"]).get("note", "")) or "it is not defined"
         return f"The shape of the top share is not judged: {note}."
     parts = [part for form in FORMS if (part := _describe_form(line, form))]
-    meaning = "B is the top share in the middle third of the blocks minus that in the first or the last sixth, whichever of the two is higher"
+    meaning = (
+        "B is the top share in the middle third of the blocks minus that in the first or the last sixth, whichever of the two is higher"
+    )
     return f"{'; '.join([*parts, meaning])}."
 
 
