@@ -62,6 +62,15 @@ def unpacked(reader: Reader, name: str) -> str:
     return gzip.decompress(base64.b64decode(reader.script(f"packed-{name}"))).decode()
 
 
+def table_of(packed: str) -> pd.DataFrame:
+    """A table as a page carries it: by column, with texts as numbers into a list of words."""
+    columns = json.loads(packed)
+    for name, data in columns.items():
+        if isinstance(data, dict):
+            columns[name] = [data["words"][code] if code >= 0 else None for code in data["codes"]]
+    return pd.DataFrame(columns)
+
+
 def charts_of(reader: Reader) -> list[dict]:
     """The panels of a page with their data as rows, as its script puts them together."""
     packed = json.loads(unpacked(reader, "charts"))
@@ -73,11 +82,7 @@ def charts_of(reader: Reader) -> list[dict]:
 
 @pytest.mark.parametrize("name", ["table", "series"])
 def test_the_tables_are_on_the_page_to_the_last_digit_and_curves_to_nine(reader, tables, name):
-    columns = json.loads(unpacked(reader, name))
-    for column, data in columns.items():
-        if isinstance(data, dict):
-            columns[column] = [data["words"][code] if code >= 0 else None for code in data["codes"]]
-    assert_carried(pd.DataFrame(columns).to_csv(index=False), *tables, name)
+    assert_carried(table_of(unpacked(reader, name)).to_csv(index=False), *tables, name)
 
 
 def test_charts_hold_the_numbers_of_the_table_to_four_digits(reader, tables):

@@ -50,7 +50,7 @@ class Sign:
 def diagnosis(table: pd.DataFrame, failures: Failures) -> list[Sign]:
     """Every sign that the tables show, failures first, then model by model; a suite is judged at its last step."""
     signs: list[Sign] = []
-    for look in (_collapse, _undefined, _high_cosine, _sharp_and_narrow, _parallel, _shape):
+    for look in (_high_cosine, _sharp_and_narrow, _parallel, _shape, _undefined, _collapse):
         signs += failures.attempt(DIAGNOSIS, partial(_signs, look, table)) or []
     order = {str(model): i for i, model in enumerate(table["model"].drop_duplicates())}
     return sorted(signs, key=lambda sign: (not sign.is_failure, order.get(sign.model, len(order))))
