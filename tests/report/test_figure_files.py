@@ -6,8 +6,10 @@ import pytest
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
-from isoscope.report import figure_files, write_figures
-from tests.figures.made_table import SIX
+from isoscope.report import draw_figure, figure_files, write_figures
+from isoscope.runs.run import Run
+from isoscope.runs.stored_cell import manifest_of
+from tests.figures.made_table import SIX, made_table
 
 STARTS = {"svg": b"<svg", "pdf": b"%PDF", "png": b"\x89PNG"}
 
@@ -64,3 +66,17 @@ def test_long_names_are_shortened_in_figures_and_stay_apart(tables):
     assert drawn["model"].str.len().tolist() == [131, 131, 5]
     assert drawn["model"].nunique() == 3
     assert drawn["spec"].equals(table["spec"])
+
+
+def test_the_line_of_python_on_the_page_draws_the_chart(tmp_path):
+    table, series = made_table(twin=False)
+    own = table["model"].eq(SIX) & table["metric"].isin(["between_cosine", "drift_ratio"])
+    run = Run(tmp_path / "run")
+    manifest = manifest_of({"experiment": "made", "model": SIX}, {"model": SIX}, {}, "rows")
+    run.write("cell", manifest, table[own], series.iloc[:0], None)
+    spec = draw_figure(run.path, "layer_profile", metric="drift_ratio").to_dict()
+    (rows,) = spec["datasets"].values()
+    assert spec["title"] == "drift_ratio"
+    truth = table[own & table["metric"].eq("drift_ratio") & table["layer"].notna()]
+    assert sorted(row["value"] for row in rows) == sorted(truth["value"])
+    assert draw_figure(run.path, "spectrum") is None
