@@ -22,7 +22,7 @@ from isoscope.studies.training_dynamics.sentences import (
     training_sections,
 )
 from tests.figures.made_suite import OPPOSITE, SAME, SUITES, made_suite
-from tests.report.test_page import Reader, charts_of, unpacked
+from tests.report.test_page import Reader, charts_of, table_of, unpacked
 
 Tables = tuple[pd.DataFrame, pd.DataFrame]
 SEEDS = {0: (*range(17), 20, 24, 28, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 128), 1: (0, 8, 128), 2: (0, 128)}
@@ -158,14 +158,14 @@ def test_the_rest_of_the_page_shows_one_checkpoint_beside_step_0(both, reader):
     assert "Wherever the page shows a single checkpoint, it is step 128 of seed 0 and, as untrained:org/toy-encoder, step 0;" in reader.text
     lines = all_lines(*select_one_checkpoint(*both))
     assert "in layer 3: 0.620 trained, 0.0200 untrained" in summarise(lines[0], lines)["Training"]
-    profile = next(chart for chart in charts_of(reader) if chart["title"] == "between_cosine")
+    profile = next(chart for chart in charts_of(reader) if chart.get("title") == "between_cosine")
     shown = pd.DataFrame(next(iter(profile["datasets"].values())))
     assert set(shown["line"]) == set(names)
 
 
 def test_all_checkpoints_are_saved_but_only_what_is_drawn_of_those_between(both, reader):
     table, series = rows_on_page(*both)
-    csv = pd.read_csv(pd.io.common.StringIO(unpacked(reader, "table"))).astype(TABLE_COLUMNS)
+    csv = table_of(unpacked(reader, "table")).astype(TABLE_COLUMNS)
     assert len(csv) == len(table) < len(both[0])
     assert set(csv.loc[csv["model"].eq(SUITE) & csv["step"].notna(), "step"]) == set(SEEDS[0])
     between = csv[csv["step"].eq(8) & csv["revision"].notna()]

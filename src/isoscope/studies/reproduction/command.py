@@ -93,7 +93,8 @@ def _write_figures_or_page(reproduction: Reproduction, folder: Path, figure: str
     if figure is not None:
         return write_figures(table, series, folder / "figures", names=[name for shown in reproduction.figures for name in shown.draws])
     page = folder.with_name(folder.name + ".html")
-    return [write_report(table, series, Results(folder).manifests(), page, title=f"{reproduction.paper.title}, reproduced")]
+    title, paper = f"{reproduction.paper.title}, reproduced", reproduction.paper.name
+    return [write_report(table, series, Results(folder).manifests(), page, title=title, paper=paper)]
 
 
 def _print_outcome(reproduction: Reproduction) -> None:
