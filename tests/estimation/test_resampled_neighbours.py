@@ -5,9 +5,19 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from isoscope.core.errors import IsoscopeError
 from isoscope.estimation import resampled_neighbours as module
 from isoscope.estimation.neighbours import neighbours
-from isoscope.estimation.resampled_neighbours import DRAWS, MOST, among, isotropic_clouds, jackknife_error, mean_length, round_sample_size
+from isoscope.estimation.resampled_neighbours import (
+    DRAWS,
+    MOST,
+    SharedSearch,
+    among,
+    isotropic_clouds,
+    jackknife_error,
+    mean_length,
+    round_sample_size,
+)
 from isoscope.statistics.sample import mix
 
 
@@ -31,6 +41,54 @@ def test_points_of_which_too_few_are_known_are_left_out():
     rows = {tuple(row) for row in searched.indices.tolist()}
     assert all(tuple(row) in rows for row in part.indices.tolist())
     assert len(among(neighbours(x, 2), chosen, 3).indices) == 0
+
+
+def hub():
+    """Points, thirty of which lie around the first one: without those, only few of its neighbours are known."""
+    x = normal(400, 5)
+    x[370:] = x[0] + 1e-3 * normal(30, 5, seed=1)
+    return x
+
+
+def doubled():
+    x = normal(400, 5)
+    x[100:150] = x[:50]
+    return x
+
+
+@pytest.mark.parametrize(
+    ("points", "rows", "searches"),
+    [
+        (normal(400, 5), np.arange(400), 1),
+        (normal(400, 5), np.flatnonzero(np.arange(400) % 25), 1),
+        (normal(400, 5), np.arange(0, 400, 10), 2),  # most of the neighbours are not among these
+        (hub(), np.arange(370), 1),
+        (doubled(), np.delete(np.arange(400), [3, 7]), 2),  # some points are there only as their second copy
+        (doubled(), np.arange(20, 400), 2),
+        (doubled(), np.arange(390), 1),
+        (normal(400, 5), np.arange(3), 1),
+    ],
+    ids=["all", "most", "few", "hub", "second copies", "only second copies", "copies", "three"],
+)
+@pytest.mark.parametrize("k", [1, 2])
+def test_one_search_answers_for_parts_of_the_points(points, rows, searches, k, monkeypatch):
+    asked = []
+    monkeypatch.setattr(module, "neighbours", lambda x, *args, **kwargs: asked.append(len(x)) or neighbours(x, *args, **kwargs))
+    shared = SharedSearch(points)
+    found, expected = shared.among(rows, k), neighbours(points[rows], k)
+    np.testing.assert_allclose(found.distances[:, :k], expected.distances, rtol=1e-12)
+    np.testing.assert_array_equal(found.indices[:, :k], expected.indices)
+    for name in ("kept", "owner"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    assert len(asked) == searches
+    shared.among(np.arange(len(points)), k)
+    assert len(asked) == searches  # the points are searched once
+
+
+def test_too_few_distinct_points_are_counted_among_the_chosen():
+    shared = SharedSearch(np.repeat(normal(2, 3), 10, axis=0))
+    with pytest.raises(IsoscopeError, match="at least 3 distinct points; there are 1"):
+        shared.among(np.arange(5), 2)
 
 
 def test_the_jackknife_leaves_out_each_group_of_items_once():

@@ -69,7 +69,12 @@ def one_more():
     return rng(12).standard_normal((D + 1, D)) + 0.2
 
 
-CLOUDS = (gaussian, offset, dominated, heavy, duplicated, wide, two, integers, halves, exactly_d, one_more)
+def broad():
+    """Above 256 dimensions some products are taken in float32."""
+    return (rng(13).standard_normal((420, 280)) * rng(14).lognormal(0, 0.3, (420, 1)) + 0.4).astype(np.float32)
+
+
+CLOUDS = (gaussian, offset, dominated, heavy, duplicated, wide, two, integers, halves, exactly_d, one_more, broad)
 
 
 def check(found, name, expected, points):

@@ -14,8 +14,10 @@ from isoscope.core import site as slices
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.core.numerics import Floats
-from isoscope.estimation.eigenvalues import Spectrum, isotropic_spectra
+from isoscope.estimation.eigenvalues import Spectrum, bootstrap_values, isotropic_spectra
 from isoscope.estimation.neighbours import Neighbours, neighbours
+from isoscope.estimation.resampled_neighbours import SHARED, SharedSearch
+from isoscope.estimation.sample_documents import SampleDocuments, axes_of
 from isoscope.statistics.jackknife_groups import Groups, Totals
 from isoscope.statistics.sample import Sample
 from isoscope.statistics.site_statistics import Moments, SiteStatistics
@@ -39,6 +41,8 @@ class Cloud:
     """The length that counts as 1 in all sums: a power of two, other than 1 if squares would overflow or vanish."""
     duplicates: int | None = None
     """Rows of a whole matrix that repeat an earlier one; None if only the sample can tell."""
+    search: tuple[SharedSearch, np.ndarray] | None = None
+    """A search for neighbours among the points of all slices, and which of its rows are in this sample; None for a search of its own."""
     _neighbours: Neighbours | None = field(default=None, init=False, repr=False, compare=False)
     _cache: dict[Callable[[Cloud], Any], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     _spectra: dict[bool, Spectrum] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -47,15 +51,18 @@ class Cloud:
     )
 
     @classmethod
-    def of(cls, statistics: SiteStatistics, policy: str) -> Cloud | None:
-        """The points of a site under a token policy; None if it leaves no point."""
+    def of(cls, statistics: SiteStatistics, policy: str, search: SharedSearch | None = None) -> Cloud | None:
+        """The points of a site under a token policy; None if it leaves no point. `search` serves all policies of the site."""
         chosen = [statistics.names.index(name) for name in slices.slices_of_policy(policy, statistics.names)]
         chosen = [i for i in chosen if statistics.moments[i].n]
         if not chosen:
             return None
         moments = reduce(Moments.merge, [statistics.moments[i] for i in chosen])
         groups = statistics.groups.join(chosen) if statistics.groups is not None else None
-        return cls(moments, groups, statistics.sample.join(chosen) if statistics.sample is not None else None)
+        if statistics.sample is None:
+            return cls(moments, groups)
+        shared = None if search is None else (search, np.flatnonzero(np.isin(statistics.sample.slice, chosen)))
+        return cls(moments, groups, statistics.sample.join(chosen), search=shared)
 
     @property
     def n(self) -> int:
@@ -97,8 +104,12 @@ class Cloud:
         known = self._neighbours
         if known is None or known.distances.shape[1] < (min(REACH, len(known.kept) - 1) if k is None else k):
             # A search for two neighbours takes a quarter of the time, and often nothing asks for more.
-            reach = k if k is not None and k <= 2 else REACH
-            known = self._neighbours = neighbours(self.require_sample().points, k or 1, reach=reach, progress=progress)
+            few = k is not None and k <= SHARED
+            if few and self.search is not None:
+                known = self.search[0].among(self.search[1], k or 1)
+            else:
+                known = neighbours(self.require_sample().points, k or 1, reach=k if few else REACH, progress=progress)
+            self._neighbours = known
         return known if k is None else replace(known, distances=known.distances[:, :k], indices=known.indices[:, :k])
 
     def cached(self, function: Callable[[Cloud], T]) -> T:
@@ -144,18 +155,23 @@ class Cloud:
             self._spectra[centred] = Spectrum.of(self.moments.second, centred=centred)
         return self._spectra[centred]
 
-    def bootstrap_spectra(self, *, centred: bool = True, documents: np.ndarray | None = None) -> tuple[Floats, Floats] | None:
-        """Return `Spectrum.bootstrap` of the sample, or of these documents of it; the result is cached.
+    @property
+    def documents(self) -> SampleDocuments:
+        """The points of the sample in the order of their documents."""
+        return self.cached(_sort_by_document)
 
-        The draws depend only on which documents there are, so clouds with the same documents have the same draws.
+    def bootstrap_spectra(self, *, centred: bool = True, documents: np.ndarray | None = None) -> tuple[Floats, Floats] | None:
+        """Return `bootstrap_values` of the sample, or of these documents of it; the result is cached.
+
+        They are variances along the eigenvectors of the whole cloud. The draws depend only on which documents there are, so clouds with the
+        same documents have the same draws.
         """
         key = centred, None if documents is None else documents.tobytes()
         if key not in self._bootstraps:
-            points, unit = self.require_sample().points, self.require_sample().unit
+            sums = [self.documents.counts, *self.cached(centred_sums if centred else _raw_sums)]
             if documents is not None:
-                among = np.isin(unit, documents)
-                points, unit = points[among], unit[among]
-            self._bootstraps[key] = self.spectrum(centred=centred).bootstrap(points, unit)
+                sums = [part[np.isin(self.documents.hashes, documents)] for part in sums]
+            self._bootstraps[key] = bootstrap_values(*sums)
         return self._bootstraps[key]
 
     def _has_spread(self, centred: bool) -> bool:
@@ -204,3 +220,37 @@ class Cloud:
             chance = np.asarray(function(isotropic_spectra(n - centred, d)))
         null, null_sd = float(chance.mean()), float(chance.std(ddof=1))
         return Number(value, n=n, d=d, low=max(low, bounds[0]), high=min(high, bounds[1]), null=null, null_sd=null_sd)
+
+
+def _sort_by_document(cloud: Cloud) -> SampleDocuments:
+    return SampleDocuments.of(cloud.require_sample())
+
+
+def centred_sums(cloud: Cloud) -> tuple[Floats, Floats]:
+    """Return the sums by document of the squared coordinates along the eigenvectors of the covariance, and of the coordinates."""
+    spectrum, documents = cloud.spectrum(), cloud.documents
+    along = documents.along(spectrum.vectors, spectrum.mean)
+    return documents.sum(along**2), documents.sum(along)
+
+
+def own_axes(cloud: Cloud) -> tuple[Floats, Floats]:
+    """Return the eigenvectors of XᵀX of the sample, (d, axes), falling, and its points along them, (m, axes), by document."""
+    vectors = cloud.spectrum(centred=False).vectors if _holds_all(cloud) else axes_of(cloud.documents.points)
+    return vectors, _raw_coordinates(cloud, vectors)
+
+
+def _raw_sums(cloud: Cloud) -> tuple[Floats]:
+    """Return the sums by document of the squared coordinates along the eigenvectors of Σxxᵀ."""
+    all_held = _holds_all(cloud)
+    along = cloud.cached(own_axes)[1] if all_held else _raw_coordinates(cloud, cloud.spectrum(centred=False).vectors)
+    return (cloud.documents.sum(along**2),)
+
+
+def _holds_all(cloud: Cloud) -> bool:
+    """Return whether the sample is the whole cloud and has its eigenvectors."""
+    return len(cloud.documents.points) == cloud.n and cloud.moments.second is not None
+
+
+def _raw_coordinates(cloud: Cloud, vectors: Floats) -> Floats:
+    mean = cloud.documents.points.mean(0)
+    return np.asarray(cloud.documents.along(vectors, mean) + mean @ vectors)

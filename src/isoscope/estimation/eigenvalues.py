@@ -8,12 +8,11 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from isoscope.core.numerics import Floats
+from isoscope.estimation.sample_documents import bootstrap_weights
 from isoscope.statistics.second_moment import SecondMoment
 
 DRAWS = 200
 """Bootstrap draws of documents."""
-ROWS = 1024
-"""Points of a sample that are held in float64 at a time."""
 
 
 @dataclass
@@ -71,35 +70,27 @@ class Spectrum:
         """(d, size), one column an eigenvector, in the order of the values."""
         return self._system[1]
 
-    def bootstrap(self, points: np.ndarray, unit: np.ndarray, seed: int = 0) -> tuple[Floats, Floats] | None:
-        """The eigenvalues that a sample gives, and those of bootstrap draws of its documents, along the eigenvectors of the whole.
 
-        To first order a function of the spectrum changes only through the variances along the eigenvectors, so each draw
-        is a weighted mean of squares and no decomposition: (size,) and (draws, size). None with fewer than three documents.
-        """
-        documents, owner = np.unique(unit, return_inverse=True)
-        if len(documents) < 3:
-            return None
-        # Ordered by document, so that `reduceat` sums each document's run; only these sums enter the draws, not the points.
-        order = np.argsort(owner, kind="stable")
-        along, vectors = np.empty((len(points), self.size)), np.ascontiguousarray(self.vectors)
-        for at in range(0, len(points), ROWS):
-            np.matmul(points[order[at : at + ROWS]] - self.mean, vectors, out=along[at : at + ROWS])
-        starts = np.searchsorted(owner[order], np.arange(len(documents)))
-        if len(documents) == len(along):
-            firsts, squares = along, along**2
-        else:
-            firsts = np.add.reduceat(along, starts)
-            squares = np.add.reduceat(np.square(along, out=along), starts)
-        counts = np.bincount(owner).astype(np.float64)
-        weights = np.random.default_rng(seed).multinomial(len(documents), np.full(len(documents), 1 / len(documents)), size=DRAWS)
-        # The first row is the sample as it is, so that one product serves it and the draws. Draws of long documents hold more points.
-        weights = np.concatenate([np.ones((1, len(documents))), weights])
-        total = (weights @ counts)[:, None]
-        # Every draw is centred on its own mean, as the measured cloud is.
-        values = weights @ squares / total - self.centred * (weights @ firsts / total) ** 2
-        values = np.maximum(values, 0.0)
-        return values[0], values[1:]
+def bootstrap_values(counts: Floats, squares: Floats, firsts: Floats | None = None) -> tuple[Floats, Floats] | None:
+    """Return the variances of a sample along its axes, (axes,), and those of bootstrap draws of its documents, (draws, axes).
+
+    To first order a function of a spectrum changes only through the variances along the eigenvectors, so each draw is a weighted mean
+    of squares and no decomposition. None with fewer than three documents.
+
+    Args:
+        counts: (documents,) the points of each document.
+        squares: (documents, axes) the sum of their squared coordinates.
+        firsts: (documents, axes) the sum of their coordinates; if it is given, every draw is centred on its own mean, as the cloud is.
+    """
+    if len(counts) < 3:
+        return None
+    weights = bootstrap_weights(len(counts), DRAWS)
+    total = (weights @ counts)[:, None]  # draws of long documents hold more points
+    values = weights @ squares / total
+    if firsts is not None:
+        values -= (weights @ firsts / total) ** 2
+    values = np.maximum(values, 0.0)
+    return values[0], values[1:]
 
 
 def top_part(values: Floats) -> Floats:

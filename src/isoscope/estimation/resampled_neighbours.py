@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
+from isoscope.core.errors import IsoscopeError
 from isoscope.core.numerics import Floats
 from isoscope.estimation.neighbours import Neighbours, neighbours
 from isoscope.statistics.sample import mix
@@ -23,6 +24,10 @@ WORK = 4096**2 * 1024
 """Fewer clouds are drawn if n²d is larger than this, but at least one."""
 MOST = 20
 """Neighbours that are found for each isotropic point."""
+SHARED, OTHERS = 2, 4
+"""Neighbours that a shared search answers for, and how many more it knows of each point."""
+MOST_UNKNOWN = 12
+"""Of more points than this, a search among the chosen ones is quicker than looking for the neighbours of each."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +48,57 @@ class Among:
 
 def among(found: Neighbours, chosen: np.ndarray, k: int) -> Among:
     """Return the k nearest of chosen distinct points among the chosen, from neighbours that were found among all."""
+    distances, indices = _chosen_first(found, chosen, k)
+    known = (indices >= 0).all(1) & (indices.shape[1] == k)
+    return Among(distances[known], indices[known], len(chosen))
+
+
+def _chosen_first(found: Neighbours, chosen: np.ndarray, k: int) -> tuple[Floats, np.ndarray]:
+    """Return the distances and the numbers of the k nearest chosen neighbours of chosen points; numbers are −1 if fewer are known."""
     number = np.full(len(found.kept), -1)
     number[chosen] = np.arange(len(chosen))
     indices = number[found.indices[chosen]]
     # Chosen neighbours come first, and a stable sort leaves them in the order of their distances.
     order = np.argsort(indices < 0, axis=1, kind="stable")[:, :k]
-    indices = np.take_along_axis(indices, order, 1)
-    known = (indices >= 0).all(1) & (indices.shape[1] == k)
-    return Among(np.take_along_axis(found.distances[chosen[known]], order[known], 1), indices[known], len(chosen))
+    return np.take_along_axis(found.distances[chosen], order, 1), np.take_along_axis(indices, order, 1)
+
+
+class SharedSearch:
+    """One search among all points (m, d) of a site, which answers for the parts of them that token policies choose."""
+
+    def __init__(self, points: np.ndarray) -> None:
+        self.points = points
+
+    @cached_property
+    def _found(self) -> Neighbours | None:
+        try:
+            return neighbours(self.points, SHARED, reach=SHARED + OTHERS)
+        except IsoscopeError:  # too few distinct points; the search among some of them says how many these are
+            return None
+
+    def among(self, rows: np.ndarray, k: int) -> Neighbours:
+        """Return k nearest neighbours, `SHARED` at most, of each distinct point of some rows: the same as a search among these rows."""
+        return self._derive(self._found, rows, k) or neighbours(self.points[rows], k)
+
+    def _derive(self, found: Neighbours | None, rows: np.ndarray, k: int) -> Neighbours | None:
+        """Return the neighbours among some rows from those among all, or None if a search takes less or might differ."""
+        if found is None:
+            return None
+        chosen, first, owner = np.unique(found.owner[rows], return_index=True, return_inverse=True)
+        # Equal points go by the first of them. If that is not among the rows, points have another order, which decides between ties.
+        if len(chosen) <= k or (np.diff(first) < 0).any():
+            return None
+        distances, indices = _chosen_first(found, chosen, k)
+        unknown = np.flatnonzero((indices < 0).any(1))
+        if len(unknown) > MOST_UNKNOWN:
+            return None
+        points = self.points[rows[first]].astype(np.float64) if len(unknown) else self.points
+        for i in unknown:
+            squares = ((points - points[i]) ** 2).sum(1)
+            squares[i] = np.inf
+            indices[i] = np.argsort(squares, kind="stable")[:k]
+            distances[i] = np.sqrt(squares[indices[i]])
+        return Neighbours(distances, indices, first, owner, found.again)
 
 
 def jackknife_error(found: Neighbours, k: int, fit: Callable[[Among], float], unit: np.ndarray) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from isoscope.core import site as slices
 from isoscope.core.numerics import Floats
 from isoscope.core.site import Site
 from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.resampled_neighbours import SharedSearch
 from isoscope.statistics.any_statistics import Statistics
 from isoscope.statistics.attention_statistics import ROW_SUMS, SEQUENCE_SUMS, AttentionStatistics
 from isoscope.statistics.head_statistics import Heads
@@ -147,10 +148,11 @@ def _jackknife(sums: Floats, sizes: Floats, estimate: Callable[[Floats], Floats]
 
 
 class Clouds:
-    """The clouds of every site under any policy; the statistics of heads are split once."""
+    """The clouds of every site under any policy; neighbours are searched for once per site, and the statistics of heads are split once."""
 
     def __init__(self, sites: Statistics) -> None:
         self.sites = sites
+        self._search: tuple[Site, SharedSearch] | None = None
         self._split: tuple[tuple[Site, ...], dict[Site, list[SiteStatistics]]] = ((), {})
 
     def of(self, site: Site, policy: str) -> Iterator[tuple[int | None, Cloud | AttentionCloud]]:
@@ -158,7 +160,7 @@ class Clouds:
         statistics = self.sites[site]
         clouds: list[tuple[int | None, Cloud | AttentionCloud | None]]
         if isinstance(statistics, SiteStatistics):
-            clouds = [(site.head, Cloud.of(statistics, policy))]
+            clouds = [(site.head, Cloud.of(statistics, policy, self._shared_search(site, statistics)))]
         elif isinstance(statistics, Heads):
             clouds = [(j, Cloud.of(head, policy)) for j, head in enumerate(self._split_heads(site)[site])]
         else:
@@ -169,6 +171,14 @@ class Clouds:
                 pair = (queries[j], keys[j * len(keys) // statistics.h]) if queries and keys else (None, None)
                 clouds.append((j, AttentionCloud.of(statistics, policy, j, queries=pair[0], keys=pair[1])))
         return ((head, cloud) for head, cloud in clouds if cloud is not None)
+
+    def _shared_search(self, site: Site, statistics: SiteStatistics) -> SharedSearch | None:
+        """Return the search among the points of a site. Only that of the last site is held."""
+        if statistics.sample is None:
+            return None
+        if self._search is None or self._search[0] != site:
+            self._search = site, SharedSearch(statistics.sample.points)
+        return self._search[1]
 
     def _queries_and_keys(self, site: Site) -> tuple[list[SiteStatistics], list[SiteStatistics]]:
         """Return the queries and keys of each head behind rows of attention; empty if they were not kept."""

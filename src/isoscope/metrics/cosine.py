@@ -12,7 +12,6 @@ from isoscope.core.numerics import Floats
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.metric import Curve, Question, metric, series
 from isoscope.statistics.jackknife_groups import GROUPS, Groups, Totals, between_cosine_of
-from isoscope.statistics.kernel import Sums
 
 _cosine = partial(metric, reads=("directions",), wants=("groups",), range=(-1.0, 1.0), question=Question.DIRECTIONS)
 SCORE_RANGE = 0.0, 2.5
@@ -119,24 +118,24 @@ def centred_cosine(cloud: Cloud) -> Number:
 
     Biś et al. (2021) remove the mean and find near-isotropy.
     """
-    sample, d = cloud.require_sample(), cloud.d
+    d, documents = cloud.d, cloud.documents
+    longest = float(np.sqrt(np.vecdot(documents.points, documents.points).max()))
     # The sample's own mean, not that of all points: their difference would be left in every point and look like a small drift.
-    u = sample.points.astype(np.float64)
-    longest = float(np.sqrt(np.einsum("ij,ij->i", u, u).max()))
-    u -= u.mean(0)  # in place, here and below: a copy of a large sample is expensive
-    norms = np.sqrt(np.einsum("ij,ij->i", u, u))
+    u = documents.points - documents.points.mean(0)
+    norms = np.sqrt(np.vecdot(u, u))
     alive = norms > 1e-12 * max(longest, 1e-300)
     m = int(alive.sum())
     if m < 2:
         return Number(np.nan, n=m, d=d, note="all points are equal")
-    u, r = u if m == len(u) else u[alive], norms[alive]
-    u /= r[:, None]
+    r = norms[alive]
+    u *= np.where(alive, 1 / np.where(alive, norms, 1.0), 0.0)[:, None]
     total = u.sum(0)
-    _, owner = np.unique(sample.unit[alive], return_inverse=True)
-    ones = np.ones(m)
-    # The jackknife needs groups of centred directions, which no pass has made. Each point enters as a segment in its document's group.
-    groups = Groups(d)
-    groups.update(owner % GROUPS, [Sums(ones, 0 * ones, u, u, np.zeros(d), ones, ones, 0)])
+    # The jackknife needs groups of centred directions, which no pass has made: the documents that have one, in turn.
+    counts = documents.sum(alive.astype(np.float64))
+    filled = counts > 0
+    groups, own = Groups(d), (np.cumsum(filled) - 1)[filled] % GROUPS
+    for sums, values in ((groups.counts[0, 0], counts), (groups.counts[1, 0], counts), (groups.sums[1, 0], documents.sum(u))):
+        np.add.at(sums, own, values[filled])
     low, high = Cloud(cloud.moments, groups).jackknife_interval(_mean_cosine_of, bounds=(-1.0, 1.0))
     spread = float(((1 - r * (1 / r).mean()) ** 2).sum())
     pairs = m * (m - 1)

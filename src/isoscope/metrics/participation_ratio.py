@@ -9,8 +9,8 @@ import numpy as np
 
 from isoscope.core.number import POPULATION, THIS_N, Number
 from isoscope.core.numerics import Floats, margin
-from isoscope.estimation.cloud import Cloud
-from isoscope.estimation.eigenvalues import ROWS, top_part
+from isoscope.estimation.cloud import Cloud, centred_sums
+from isoscope.estimation.eigenvalues import top_part
 from isoscope.estimation.metric import Question, metric
 from isoscope.statistics.jackknife_groups import effective_groups
 
@@ -97,31 +97,24 @@ class Products:
 
 def sample_products(cloud: Cloud) -> Products:
     """Return the products of the sample's points within each of its documents."""
-    spectrum, sample = cloud.spectrum(), cloud.require_sample()
-    documents, owner = np.unique(sample.unit, return_inverse=True)
-    order = np.argsort(owner, kind="stable")
+    spectrum, documents = cloud.spectrum(), cloud.documents
     # On the eigenvectors A is diagonal, so yᵀAy is a weighted sum of squares and no (d, d) product is needed.
-    vectors, weights = np.ascontiguousarray(spectrum.vectors), spectrum.values * (cloud.n - 1)
-    y = np.empty((len(order), spectrum.size))
-    for at in range(0, len(order), ROWS):
-        np.matmul(sample.points[order[at : at + ROWS]] - spectrum.mean, vectors, out=y[at : at + ROWS])
-    starts = np.searchsorted(owner[order], np.arange(len(documents) + 1))
+    weights = spectrum.values * (cloud.n - 1)
+    squares, firsts = cloud.cached(centred_sums)
+    along, along_pairs = squares @ weights, firsts**2 @ weights - squares @ weights
+    y = documents.points - spectrum.mean
     square = np.vecdot(y, y)
-    along = np.concatenate([np.vecdot(part * weights, part) for part in np.split(y, range(ROWS, len(y), ROWS))])
-    by_document = [np.add.reduceat(part, starts[:-1]) for part in (square, square**2, along)]
-    pairs, squared_pairs, ends, chains, along_pairs = np.zeros((5, len(documents)))
-    for i in np.flatnonzero(np.diff(starts) > 1):
-        rows = slice(starts[i], starts[i + 1])
-        gram, total = y[rows] @ y[rows].T, y[rows].sum(0)
+    by_document = [documents.sum(part) for part in (square, square**2)]
+    pairs, squared_pairs, ends, chains = np.zeros((4, len(documents.hashes)))
+    for i in np.flatnonzero(documents.counts > 1):
+        rows = slice(documents.starts[i], documents.starts[i + 1])
+        gram = y[rows] @ y[rows].T
         others = gram.sum(1) - square[rows]
         pairs[i] = others.sum()
         squared_pairs[i] = (gram * gram).sum() - by_document[1][i]
         ends[i] = 2 * (square[rows] @ others) + squared_pairs[i]
         chains[i] = others @ others - squared_pairs[i]
-        along_pairs[i] = (total * weights) @ total - by_document[2][i]
-    return Products(
-        np.diff(starts).astype(np.float64), by_document[0], by_document[1], pairs, squared_pairs, ends, chains, by_document[2], along_pairs
-    )
+    return Products(documents.counts, by_document[0], by_document[1], pairs, squared_pairs, ends, chains, along, along_pairs)
 
 
 def within_items(cloud: Cloud, products: Products) -> float:

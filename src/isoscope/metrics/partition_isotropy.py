@@ -2,44 +2,55 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from isoscope.core.number import THIS_N, Number
 from isoscope.core.numerics import Floats
-from isoscope.estimation.cloud import Cloud
+from isoscope.estimation.cloud import Cloud, own_axes
 from isoscope.estimation.metric import Question, metric
+from isoscope.estimation.sample_documents import NARROW_ABOVE, SampleDocuments, axes_of, bootstrap_weights, narrow_product
 
 DRAWS = 100
-AT_ONCE = 64
-"""Directions that are computed at a time."""
+ROWS = 128
+"""Points whose exponentials are computed at a time, if a document has no more."""
+ROUNDING = 1e-5
+"""More than products in float32 move x·c, as a part of the longest x."""
 
 
-def _log_partition(points: Floats, starts: np.ndarray, weights: Floats, unit: float) -> Floats:
-    """(draws, …) ln Z(c) along ± the eigenvectors of XᵀX, for points that lie by document and draws that weight the documents.
-
-    Points are in units of `unit`.
-    """
-    m, d = points.shape
-    logs = []
-    if m < d:  # beyond the span of the points every x·c is 0: one direction stands for all of those, and no d × d matrix is made
-        basis = np.linalg.svd(points, full_matrices=False)[2].T
-        logs.append(np.log(weights @ np.diff(starts, append=m))[:, None])
-    else:
-        basis = np.linalg.eigh(points.T @ points)[1]
-    for start in range(0, basis.shape[1], AT_ONCE):
-        along = points @ basis[:, start : start + AT_ONCE] * unit
-        for _ in range(2):  # along the eigenvector, and against it
-            # The largest exponent is taken out first: exp(c·x) of a massive point overflows.
-            top = along.max(0)
-            terms = np.exp(along - top)
-            by_document = terms if len(starts) == len(terms) else np.add.reduceat(terms, starts)
-            logs.append(np.log(np.maximum(weights @ by_document, np.finfo(float).tiny)) + top)
-            np.negative(along, out=along)
-    return np.concatenate(logs, axis=1)
+def _log_partition(along: Floats, documents: SampleDocuments, weights: Floats) -> Floats:
+    """Return (draws, directions, 2) ln Z(c) and ln Z(−c) from x·c (m, directions), for draws that weight the documents."""
+    # The largest exponent is taken out first: exp(c·x) of a massive point overflows.
+    tops = np.stack([along.max(0), -along.min(0)])
+    sums = np.zeros((2, len(documents.hashes) if len(weights) > 1 else 1, along.shape[1]))
+    # A few points at a time, because fresh memory costs more than the exponentials that fill it.
+    for first, last in documents.runs(ROWS):
+        rows = along[documents.starts[first] : documents.starts[last]]
+        for sign, top, total in zip((1, -1), tops, sums, strict=True):
+            terms = np.multiply(rows, sign)
+            terms -= top
+            np.exp(terms, out=terms)
+            if len(weights) > 1:
+                documents.sum(terms, first, last, out=total[first:last])
+            else:
+                total += terms.sum(0)
+    if len(weights) > 1:
+        sums = weights @ sums
+    return np.moveaxis(np.log(np.maximum(sums, np.finfo(float).tiny)) + tops[:, None], 0, -1)
 
 
-def _log_ratio(logs: Floats) -> Floats:
-    return np.asarray(logs.min(-1) - logs.max(-1))
+def _log_ratios(logs: Floats, outside: Floats) -> Floats:
+    """Return (draws,) ln(min Z / max Z); `outside` is ln Z beyond the span of the points, NaN if there is nothing beyond."""
+    return np.asarray(np.fmin(logs.min((1, 2)), outside) - np.fmax(logs.max((1, 2)), outside))
+
+
+@lru_cache(maxsize=2)
+def _uniform_directions(rows: int, d: int) -> np.ndarray:
+    """Return (rows, d) random directions, the same in each process. The first rows do not depend on how many there are."""
+    directions = np.random.default_rng(0).standard_normal((rows, d))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    return directions.astype(np.float32) if d > NARROW_ABOVE else directions
 
 
 @metric(reads=("sample",), range=(-np.inf, 0.0), interval_about=THIS_N, title="Partition isotropy (log)", question=Question.DIRECTIONS)
@@ -53,23 +64,29 @@ def partition_isotropy(cloud: Cloud) -> Number:
 
     Mu and Viswanath (2018); Arora et al. (2016).
     """
-    sample = cloud.require_sample()
-    order = np.argsort(sample.unit, kind="stable")
-    documents, starts = np.unique(sample.unit[order], return_index=True)
-    points = sample.points[order].astype(np.float64)
-    m, d = points.shape
-    weights = np.ones((1, len(documents)))
-    if len(documents) >= 3:
-        draws = np.random.default_rng(0).multinomial(len(documents), np.full(len(documents), 1 / len(documents)), size=DRAWS)
-        weights = np.concatenate([weights, draws])
-    value, *drawn = _log_ratio(_log_partition(points, starts, weights, cloud.unit))
+    documents, unit = cloud.documents, cloud.unit
+    m, d = documents.points.shape
+    weights = bootstrap_weights(len(documents.hashes), DRAWS if len(documents.hashes) >= 3 else 0)
+    vectors, along = cloud.cached(own_axes)
+    logs = _log_partition(along * unit, documents, weights)
+    lengths = np.sqrt(np.vecdot(documents.points, documents.points))
+    if documents.narrow:
+        # The products were taken in float32. Those that may lead to the smallest or to the largest Z are taken once more in float64.
+        margin = ROUNDING * unit * float(lengths.max())
+        extreme = (logs[0] <= logs[0].min() + margin) | (logs[0] >= logs[0].max() - margin)
+        chosen = np.flatnonzero(extreme.any(1))
+        logs[:1, chosen] = _log_partition(documents.points @ vectors[:, chosen] * unit, documents, weights[:1])
+    # Beyond the span of the points every x·c is 0, and Z is their number.
+    outside = np.log(weights @ documents.counts) if vectors.shape[1] < d else np.full(len(weights), np.nan)
+    value, *drawn = _log_ratios(logs, outside)
     low = high = np.nan
     if drawn:
         # A minimum and a maximum over directions make draws lie lower on average. Their spread is moved onto the value, not their mean.
         low, high = (min(float(q), 0.0) for q in value + np.quantile(drawn - np.mean(drawn), [0.025, 0.975]))
-    lengths = np.linalg.norm(points, axis=1, keepdims=True)
-    del points
-    random = np.random.default_rng(0).standard_normal((m, d))
-    random *= lengths / np.linalg.norm(random, axis=1, keepdims=True)
-    null = float(_log_ratio(_log_partition(random, starts, weights[:1], cloud.unit))[0])
+    # Clouds of nearly as many points share the directions, which take longer to draw than all the rest.
+    directions, longest = _uniform_directions(1 << (m - 1).bit_length(), d)[:m], float(lengths.max()) or 1.0
+    random = directions * (lengths / longest).astype(directions.dtype)[:, None]
+    axes = axes_of(random)
+    products = narrow_product(random, axes) if random.dtype == np.float32 else random @ axes
+    null = float(_log_ratios(_log_partition(products * (longest * unit), documents, weights[:1]), outside[:1])[0])
     return Number(float(value), n=m, d=d, low=low, high=high, null=null)
