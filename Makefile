@@ -56,12 +56,14 @@ quick: $(INSTALLED)
 	$(RUN) -m pytest -n 2 --dist loadfile tests/core tests/statistics tests/estimation tests/metrics tests/runs/test_stored_cell.py tests/runs/test_tables.py tests/test_contracts.py
 
 bench: $(INSTALLED)
+	$(RUN) benchmarks/one_site.py
 	$(RUN) benchmarks/overhead.py
 	$(RUN) benchmarks/attention.py
 	$(RUN) benchmarks/matrix.py
 	$(RUN) benchmarks/watch.py
 	@$(RUN) tools/fetch.py minilm
 	$(RUN) benchmarks/memory.py .cache/models/all-MiniLM-L6-v2
+	$(RUN) benchmarks/whole_command.py --phases
 
 # torch first and by its exact version: anything looser fetches gigabytes for accelerators.
 $(INSTALLED): pyproject.toml constraints.txt

@@ -13,6 +13,7 @@ and the range. `bert-base` is a network of that size with random weights and Min
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import random
@@ -64,12 +65,14 @@ with torch.inference_mode():
 """
 """The bare loop."""
 PHASES = {
+    "imports": ("builtins:__import__",),
     "loading": ("isoscope.measuring.model_feeder:load_model",),
     "forward": ("isoscope.measuring.model_feeder:ModelFeeder._forward",),
     "taps": ("isoscope.models.tapping.tap:Tap._deliver", "isoscope.measuring.single_pass:reduce_state"),
     "metrics": ("isoscope.measuring.cell:tables",),
-    "intervals": ("isoscope.statistics.jackknife_groups:Groups.interval", "isoscope.estimation.eigenvalues:Spectrum.resampled"),
-    "nulls": ("isoscope.estimation.cloud:isotropic_spectra",),
+    "neighbours": ("isoscope.estimation.resampled_neighbours:SharedSearch.among",),
+    "intervals": ("isoscope.statistics.jackknife_groups:Groups.interval", "isoscope.estimation.cloud:Cloud.bootstrap_shifts"),
+    "nulls": ("isoscope.estimation.cloud:isotropic_spectra", "isoscope.estimation.intrinsic_dimension:isotropic_level"),
     "writing": ("isoscope.runs.run:Run.write_cell",),
 }
 """Functions whose time belongs to a phase, without that of the phases within."""
@@ -147,11 +150,14 @@ def profile_phases(arguments: list[str]) -> None:
 
         return call
 
+    spent["start-up"], last[0] = clock(), clock()
     modules = {name.split(":")[0] for names in PHASES.values() for name in names}
+    gc.set_threshold(100_000)  # as `isoscope.cli.start` does
     for name in sorted(modules):
         importlib.import_module(name)
     from isoscope.cli import main
 
+    spent["imports"], last[0] = clock() - last[0], clock()
     for phase, names in PHASES.items():
         for name in names:
             module, path = name.split(":")
@@ -161,8 +167,6 @@ def profile_phases(arguments: list[str]) -> None:
                 owner = getattr(owner, part)
             setattr(owner, attribute, timed(getattr(owner, attribute), phase))
     sys.argv = ["isoscope", *arguments]
-    spent["start-up"] = clock()
-    last[0] = clock()
     try:
         main()
     except SystemExit as end:
@@ -171,6 +175,7 @@ def profile_phases(arguments: list[str]) -> None:
     book()
     for phase, seconds in spent.items():
         print(f"{phase:<16} {seconds:8.2f} s")
+    print(f"{'together':<16} {sum(spent.values()):8.2f} s of {clock():.2f}")
 
 
 def main() -> None:
