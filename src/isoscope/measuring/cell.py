@@ -81,12 +81,7 @@ def _reduce_source(
     del saved
     started, save_statistics = time.monotonic(), partial(pack_statistics, single_pass.statistics)
     reduce_batches(single_pass, progress, lambda: run.save_partial(key, feeder.cursor(), save_statistics), options.save_every)
-    return Reduced(
-        single_pass.finish(allow_empty=options.shard[1] > 1),
-        feeder.columns(),
-        feeder.spec() | single_pass.marks(),
-        time.monotonic() - started,
-    )
+    return Reduced(single_pass.finish(), feeder.columns(), feeder.spec() | single_pass.marks(), time.monotonic() - started)
 
 
 def reduce_batches(

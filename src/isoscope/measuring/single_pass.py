@@ -293,9 +293,9 @@ class Pass:
         self.statistics.update(unpack_statistics(arrays))
         self.feeder.move_to(cursor)
 
-    def finish(self, *, allow_empty: bool = False) -> Statistics:
-        """The statistics of every site and of the embedding tables, in a table's order; each must hold points, unless all may be empty."""
-        if not allow_empty or any(statistics.slices_in_use for statistics in self.statistics.values()):
+    def finish(self) -> Statistics:
+        """The statistics of every site and of the embedding tables, in the order of a table. All hold points, or none of a shard."""
+        if self.options.shard[1] == 1 or any(statistics.slices_in_use for statistics in self.statistics.values()):
             self.feeder.check_not_empty()
             for site, statistics in self.statistics.items():
                 if not statistics.slices_in_use:
