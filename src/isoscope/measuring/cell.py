@@ -79,8 +79,8 @@ def _reduce_source(
             run.drop_partial(key)
     del saved
     started = time.monotonic()
-    save_statistics = partial(pack_statistics, single_pass.statistics)
-    reduce_batches(single_pass, progress, lambda: run.save_partial(key, feeder.cursor(), save_statistics), options.save_every)
+    save = lambda: run.save_partial(key, feeder.cursor(), partial(pack_statistics, single_pass.collect()))  # noqa: E731
+    reduce_batches(single_pass, progress, save, options.save_every)
     return Reduced(single_pass.finish(allow_empty=part), feeder.columns(), feeder.spec() | single_pass.marks(), time.monotonic() - started)
 
 

@@ -24,6 +24,7 @@ from isoscope.measuring.cost_estimate import StatisticsSize
 from isoscope.measuring.options import Options
 from isoscope.models.loading.family import Stack
 from isoscope.models.tapping.blocks import Blocks, number_stages, points_of
+from isoscope.models.tapping.device_statistics import DeviceStatistics, Origin
 from isoscope.models.tapping.layout import BatchLayout, Slicer
 from isoscope.models.tapping.reduction import reduce_state
 from isoscope.models.tapping.tap import Tap
@@ -122,6 +123,9 @@ class Pass:
         self.is_ready = False
         """Whether the sites are known."""
         self._dimensions: dict[Site, int] = {}
+        self._origins: dict[Site, Origin] = {}
+        self.on_device = DeviceStatistics()
+        """The statistics of the sites whose states lie on a device."""
         self._layout: BatchLayout | None = None
         self._calibrated = not options.ablate_queries
 
@@ -136,6 +140,7 @@ class Pass:
         shapes = self.tap.learn(run, None if self.attention is None else self.attention.mode)
         readings = [reading for site, shape in shapes.items() for reading in self._readings(site, shape)]
         self._dimensions = {site: int(points_of(state).shape[-1]) for site, state in readings}
+        self._origins = {site: self._origin(site, points_of(state)) for site, state in readings}
         feeder.ordered = {shape.dim() for site, shape in shapes.items() if site.kind == "hidden" and site.layer} == {3}
         for stack, depth in self.tap.depth.items():
             if depth == 0:
@@ -147,19 +152,27 @@ class Pass:
 
     def empty(self) -> None:
         """Start with empty statistics for every known site that is wanted."""
-        self.statistics = {}
+        self.statistics, self.on_device = {}, DeviceStatistics()
         for site, d in self._dimensions.items():
             if self.options.wants(site, self.tap.depth[site.stack]):
                 second = self._has_second_moments(site)
                 slices = [BODY] if site.kind == "map" else self.feeder.slicer.names
                 cosine, sample = self.options.cosine_sd and second, self.options.sample_at(site, d)
-                self.statistics[site] = SiteStatistics(d, slices, second=second, cosine=cosine, sample=sample)
+                self.statistics[site] = empty = SiteStatistics(d, slices, second=second, cosine=cosine, sample=sample)
+                # A sink is told by norms, and directions have no second moments on a device: such states are copied to the host.
+                if not (self._origins[site].is_host or cosine or "sink" in self.options.split_body):
+                    self.on_device.add(site, self._origins[site], empty)
         if self.attention is not None:
             self.attention.begin(self.statistics)
             if not self.attention.sizes:
                 raise IsoscopeError(f"{self.feeder.name} has no attention in its blocks; measure it without --taps attention.")
+        self.on_device.allocate()
         if not self.statistics:
             raise IsoscopeError(f"--layers {self.options.layers} chooses no layer of {self.feeder.name}.")
+
+    def _origin(self, site: Site, points: Tensor) -> Origin:
+        state = Site(site.stack, "hidden", site.layer) if site.kind == "map" else site
+        return Origin(self.tap.devices[state], points.dtype, (points.shape[0], points.shape[1]))
 
     def _has_second_moments(self, site: Site) -> bool:
         return self.options.wants_second(site, self.tap.depth[site.stack], self._dimensions[site])
@@ -184,6 +197,7 @@ class Pass:
                     f"The blocks of {self.feeder.name} were called {self.tap.depth[stack]} times in the first batch and {calls} times in a "
                     "later one; layers can be told apart only where every batch calls them alike."
                 )
+        self.on_device.end_batch()
         self.feeder.finish_batch(batch)
 
     def _calibrate(self, first: Batch) -> None:
@@ -230,7 +244,14 @@ class Pass:
                 points = points_of(state)
                 b, t = points.shape[:2]
                 layout = self._layout.of_maps(b) if reading.kind == "map" else self._layout.of_states(reading.stack, b, t)
-                reduce_state(statistics, points, layout, reading, self.feeder.name)
+                if reading in self.on_device:
+                    self.on_device.reduce([reading], [points[:, None]], layout)
+                else:
+                    reduce_state(statistics, points.cpu(), layout, reading, self.feeder.name)
+
+    def collect(self) -> Statistics:
+        """The statistics so far, on the host; those on a device come in one transfer."""
+        return self.on_device.collect(self.statistics, self.feeder.name)
 
     def resume(self, cursor: dict[str, int], arrays: dict[str, np.ndarray]) -> None:
         """Continue from a saved state; raise a `StateMisfitError`, and change nothing, if it does not belong to these sites."""
@@ -250,6 +271,7 @@ class Pass:
 
     def finish(self, *, allow_empty: bool = False) -> Statistics:
         """The statistics of every site and of the embedding tables, in the order of a table; each must hold points, unless none may."""
+        self.statistics, self.on_device = self.collect(), DeviceStatistics()
         if not allow_empty:
             self.feeder.check_not_empty()
             for site, statistics in self.statistics.items():

@@ -1,0 +1,104 @@
+"""The statistics of sites whose states lie on a device: where each site is kept there, and all of them on the host in one transfer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from isoscope.core.site import Site
+from isoscope.models.tapping.device_memory import DeviceMemory
+from isoscope.models.tapping.device_points import PointBank
+from isoscope.models.tapping.layout import Layout
+from isoscope.models.tapping.reduction import not_finite
+from isoscope.statistics.any_statistics import Statistics, merge_statistics
+from isoscope.statistics.head_statistics import Heads
+from isoscope.statistics.site_statistics import SiteStatistics
+
+HOST_DEVICES = ("cpu",)
+"""The types of device whose states compiled code on the host reduces."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the states of a site come from, as one forward pass shows it."""
+
+    device: torch.device
+    dtype: torch.dtype
+    shape: tuple[int, int]
+    """Rows and positions: sites with equal ones share a bank."""
+
+    @property
+    def is_host(self) -> bool:
+        """Whether compiled code on the host reduces them."""
+        return self.device.type in HOST_DEVICES
+
+
+class DeviceStatistics:
+    """The sites that are reduced on devices. Each has empty statistics on the host too, to which `collect` adds what the device holds."""
+
+    def __init__(self) -> None:
+        self._memories: dict[torch.device, DeviceMemory] = {}
+        self._banks: dict[tuple[object, ...], PointBank] = {}
+        self._channels: dict[Site, tuple[PointBank, int, int]] = {}
+
+    def add(self, site: Site, origin: Origin, statistics: SiteStatistics | Heads) -> None:
+        """Make room for a site; `statistics` are its empty ones on the host."""
+        of_heads = isinstance(statistics, Heads)
+        parts = statistics.split() if isinstance(statistics, Heads) else [statistics]
+        groups, second = parts[0].groups, parts[0].moments[0].second is not None
+        assert groups is not None
+        k, double = 0 if parts[0].sample is None else parts[0].sample.k, origin.dtype == torch.float64
+        # Queries and keys see the same positions if they attend within a stack.
+        stream = (site.stack, site.kind if site.kind.startswith("cross") or site.kind == "map" else "", origin.shape)
+        key = (origin.device, double, of_heads, stream, parts[0].d, *parts[0].names, second, k)
+        if key not in self._banks:
+            memory = self._memories.setdefault(origin.device, DeviceMemory(origin.device))
+            count = len(groups.units)
+            self._banks[key] = PointBank(memory, parts[0].d, parts[0].names, groups=count, second=second, sample=k, double=double)
+        bank = self._banks[key]
+        self._channels[site] = bank, bank.add_channels(len(parts)), len(parts)
+
+    def __contains__(self, site: Site) -> bool:
+        return site in self._channels
+
+    def allocate(self) -> None:
+        """Allocate the memory of all sites."""
+        for bank in self._banks.values():
+            bank.declare()
+        for memory in self._memories.values():
+            memory.clear()
+        for bank in self._banks.values():
+            bank.begin()
+
+    def reduce(self, sites: list[Site], tensors: list[Tensor], layout: Layout) -> None:
+        """Add points (b, h, t, d) to sites that were added one after the other; h is 1 for states, and their heads for queries and keys."""
+        bank, first, _ = self._channels[sites[0]]
+        x = tensors[0] if len(tensors) == 1 else torch.cat([tensor.transpose(0, 1) for tensor in tensors]).transpose(0, 1)
+        bank.reduce(first, x, layout)
+
+    def share_bank(self, sites: list[Site]) -> bool:
+        """Whether sites lie side by side in one bank, so that they can be reduced together."""
+        places = [self._channels[site] for site in sites]
+        return all(a[0] is b[0] and a[1] + a[2] == b[1] for a, b in pairwise(places))
+
+    def end_batch(self) -> None:
+        """Add what still waits, after a forward pass."""
+        for bank in self._banks.values():
+            bank.end_batch()
+
+    def collect(self, statistics: Statistics, model: str) -> Statistics:
+        """These statistics and what the devices hold, together; one transfer per device. NaN and infinity are reported here."""
+        collected = dict(statistics)
+        read = {device: memory.read() for device, memory in self._memories.items()}
+        for site, (bank, first, count) in self._channels.items():
+            host = read[bank.memory.device]
+            for name, bad in zip(bank.names, bank.bad(host)[first : first + count].sum(0), strict=True):
+                if bad:
+                    raise not_finite(model, site, f"{bad} {name} vectors")
+            parts = [bank.statistics(host, channel) for channel in range(first, first + count)]
+            part = Heads.from_heads(parts) if isinstance(statistics[site], Heads) else parts[0]
+            collected[site] = merge_statistics(statistics[site], part)
+        return collected

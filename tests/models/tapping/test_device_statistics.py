@@ -1,0 +1,170 @@
+"""Statistics on a device: a tapped forward pass asks for no value, launches few operators, and gives the numbers of the compiled path."""
+
+import numpy as np
+import pytest
+import torch
+import transformers as t
+from torch.utils.flop_counter import FlopCounterMode
+
+from isoscope.core.errors import IsoscopeError
+from isoscope.core.site import Site
+from isoscope.measuring.single_pass import Batch
+from isoscope.models.loading.chunk import Positions
+from isoscope.models.tapping import device_memory, device_statistics
+from isoscope.models.tapping.device_memory import DeviceSums
+from isoscope.models.tapping.device_statistics import DeviceStatistics, Origin
+from isoscope.models.tapping.layout import BatchLayout, Layout, Rows
+from isoscope.statistics.site_statistics import SiteStatistics
+from tests.models.tapping.device_passes import MODELS, WatchOperators, assert_alike, make_model, make_pass
+
+
+def watch(single_pass, monkeypatch):
+    """Run two batches, the second of them under a mode that counts what each part launches."""
+    devices, mode = single_pass.on_device, WatchOperators()
+    reduce, end = devices.reduce, devices.end_batch
+
+    def counted_reduce(sites, tensors, layout):
+        with mode.owned("state" if sites[0].head is None and "hidden" in sites[0].kind else "heads"):
+            mode.counts["states"] += "hidden" in sites[0].kind
+            reduce(sites, tensors, layout)
+
+    def counted_end():
+        with mode.owned("end of the batch"):
+            end()
+
+    monkeypatch.setattr(devices, "reduce", counted_reduce)
+    monkeypatch.setattr(devices, "end_batch", counted_end)
+    single_pass.reduce(single_pass.feeder.batch(0))
+    mode.counts.clear()
+    with mode:
+        single_pass.reduce(single_pass.feeder.batch(1))
+    return mode
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_tapped_pass_asks_for_no_value(name, monkeypatch):
+    """On the meta device tensors have no values: `.item()`, `bool()`, `.cpu()` and boolean indexing raise an error there."""
+    single_pass = make_pass(name, make_model(name, "meta"))
+    mode = watch(single_pass, monkeypatch)
+    per_state = mode.counts["state"] / mode.counts["states"]
+    print(f"\n{name}: {per_state:.1f} operators per hidden site, {mode.counts['end of the batch']} per batch for all sites, ", end="")
+    print(f"{mode.counts['transfers']} transfers to the device per batch", mode.names)
+    assert per_state <= 12
+    with pytest.raises(NotImplementedError):
+        single_pass.collect()
+
+
+def measure(name, dtype, monkeypatch, *, on_device, **options):
+    """The statistics of three batches, reduced by compiled code or with tensors."""
+    with monkeypatch.context() as patch:
+        if on_device:
+            patch.setattr(device_statistics, "HOST_DEVICES", ())
+        single_pass = make_pass(name, make_model(name, dtype=dtype), **options)
+        for window in single_pass.feeder.windows():
+            for batch in window:
+                single_pass.reduce(batch)
+        return single_pass.finish()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_numbers_are_those_of_the_compiled_path(name, monkeypatch):
+    expected = measure(name, torch.float64, monkeypatch, on_device=False)
+    got = measure(name, torch.float64, monkeypatch, on_device=True)
+    assert got.keys() == expected.keys()
+    for site, statistics in expected.items():
+        assert_alike(statistics, got[site], 1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("sums", [torch.float64, torch.float32])
+def test_short_types_and_sums_in_pairs_of_float32(dtype, sums, monkeypatch):
+    """Models in short types, and devices that have no float64: as the compiled path, to the rounding of float32."""
+    expected = measure("bert", dtype, monkeypatch, on_device=False)
+    monkeypatch.setattr(device_memory, "sum_dtype", lambda device: sums)
+    got = measure("bert", dtype, monkeypatch, on_device=True)
+    for site, statistics in expected.items():
+        assert_alike(statistics, got[site], 2e-6)
+
+
+def test_pairs_of_float32_keep_what_float32_loses():
+    """Twenty thousand additions in float32 lose two digits; a pair of float32 keeps twelve in all."""
+    values = torch.full((20_000,), 0.1)
+    pair, plain = DeviceSums(torch.zeros(2, 1)), torch.zeros(1)
+    for value in values:
+        pair.add(slice(None), value)
+        plain += value
+    exact = float(values.double().sum())
+    assert abs(float(pair.parts.double().sum()) / exact - 1) < 1e-12
+    assert abs(float(plain) / exact - 1) > 1e-5
+
+
+@pytest.mark.parametrize("d", [768, 8192])
+def test_wide_states_keep_their_digits(d, monkeypatch):
+    """bfloat16 points far from the origin: the covariance of some columns agrees with float64; so do means and sums."""
+    site, names, b, t = Site("encoder", "hidden", 1), ["special", "first", "body"], 2, 300
+    rng = np.random.default_rng(0)
+    codes = np.full((b, t), 2, dtype=np.int16)
+    codes[:, 0], codes[1, 250:] = 0, -1
+    index, item = np.tile(np.arange(t), (b, 1)), np.arange(b, dtype=np.uint64)
+    hashes = rng.integers(0, 2**63, (b, t)).astype(np.uint64)
+    layout = Layout(codes, None, hashes, index, item, item.astype(np.int64), np.arange(b), np.ones(b, dtype=bool))
+    empty, devices = SiteStatistics(d, names, second=d < 8192, sample=8), DeviceStatistics()
+    devices.add(site, Origin(torch.device("cpu"), torch.bfloat16, (b, t)), empty)
+    devices.allocate()
+    seen = []
+    for number in range(3):
+        x = torch.as_tensor(rng.standard_normal((b, t, d)) + 30 + number, dtype=torch.bfloat16)
+        x[1, 250:] = torch.nan
+        devices.reduce([site], [x[:, None]], layout)
+        devices.end_batch()
+        seen.append(x[torch.as_tensor(codes == 2)].double())
+    points, body = torch.cat(seen), devices.collect({site: empty}, "made")[site].moments[2]
+    assert body.n == len(points)
+    np.testing.assert_allclose(body.total, points.sum(0), rtol=3e-7)
+    np.testing.assert_allclose(body.directions, (points / points.norm(dim=1, keepdim=True)).sum(0), rtol=1e-6)
+    np.testing.assert_allclose(body.squared, (points / points.norm(dim=1, keepdim=True)).square().sum(0), rtol=1e-6)
+    np.testing.assert_allclose(body.norm2, points.square().sum(), rtol=1e-12)
+    if body.second is not None:
+        np.testing.assert_allclose(body.second.covariance[:, :9], torch.cov(points.T)[:, :9], atol=1e-5)
+
+
+def test_nan_is_reported_with_its_site_when_statistics_come_to_the_host(monkeypatch):
+    monkeypatch.setattr(device_statistics, "HOST_DEVICES", ())
+    model = make_model("bert")
+    single_pass = make_pass("bert", model)
+    with torch.no_grad():
+        model.encoder.layer[0].output.LayerNorm.bias[3] = torch.nan
+    single_pass.reduce(single_pass.feeder.batch(0))
+    with pytest.raises(IsoscopeError, match=r"bert gives NaN or infinity at encoder\.hidden\.1: 3 special vectors\. Nothing was averaged"):
+        single_pass.collect()
+
+
+def test_operations_beyond_the_forward_pass():
+    """BERT-base over 8 × 512 tokens, counted without a value: hidden states with second moments add less than 6 % of its operations."""
+    with torch.device("meta"):
+        model = t.BertModel(t.BertConfig(), add_pooling_layer=False).eval()
+    single_pass = make_pass("bert", model, second_moments="all")
+    run = lambda: model(input_ids=torch.zeros(8, 512, dtype=torch.long, device="meta"))  # noqa: E731
+    rows = Rows.of(list(range(8)), list(range(8)), np.ones(8, dtype=bool))
+    special = np.isin(np.arange(512), [0, 511])
+    batch = Batch(run, run, BatchLayout(single_pass.feeder.slicer, 0, lambda b: rows, lambda stack, b, t: [Positions(special)] * b))
+    single_pass.reduce(batch)
+    with FlopCounterMode(display=False) as plain:
+        run()
+    with FlopCounterMode(display=False) as tapped:
+        single_pass.reduce(batch)
+    share = tapped.get_total_flops() / plain.get_total_flops() - 1
+    mode = WatchOperators()
+    reduce = single_pass.on_device.reduce
+
+    def counted(*given):
+        with mode.owned("state"):
+            reduce(*given)
+
+    single_pass.on_device.reduce = counted
+    with mode:
+        single_pass.reduce(batch)
+    print(f"\noperations {share:.2%}, operators per hidden site {mode.counts['state'] / 13:.1f}, {mode.counts['model'] - 0} others")
+    print(f"bytes {mode.bytes['state'] / mode.bytes['model']:.1%} of the model and the end of the batch")
+    assert 0.04 < share < 0.06
+    assert mode.counts["state"] <= 12 * 13
