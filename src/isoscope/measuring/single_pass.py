@@ -160,10 +160,10 @@ class Pass:
                 cosine, sample = self.options.cosine_sd and second, self.options.sample_at(site, d)
                 self.statistics[site] = empty = SiteStatistics(d, slices, second=second, cosine=cosine, sample=sample)
                 # A sink is told by norms, and directions have no second moments on a device: such states are copied to the host.
-                if not (self._origins[site].is_host or cosine or "sink" in self.options.split_body):
+                if not (self._origins[site].on_host or cosine or "sink" in self.options.split_body):
                     self.on_device.add(site, self._origins[site], empty)
         if self.attention is not None:
-            self.attention.begin(self.statistics)
+            self.attention.begin(self.statistics, self.on_device)
             if not self.attention.sizes:
                 raise IsoscopeError(f"{self.feeder.name} has no attention in its blocks; measure it without --taps attention.")
         self.on_device.allocate()
@@ -172,7 +172,7 @@ class Pass:
 
     def _origin(self, site: Site, points: Tensor) -> Origin:
         state = Site(site.stack, "hidden", site.layer) if site.kind == "map" else site
-        return Origin(self.tap.devices[state], points.dtype, (points.shape[0], points.shape[1]))
+        return Origin.of(points, self.tap.devices[state])
 
     def _has_second_moments(self, site: Site) -> bool:
         return self.options.wants_second(site, self.tap.depth[site.stack], self._dimensions[site])

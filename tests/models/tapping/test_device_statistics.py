@@ -10,32 +10,61 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.measuring.single_pass import Batch
 from isoscope.models.loading.chunk import Positions
-from isoscope.models.tapping import device_memory, device_statistics
+from isoscope.models.tapping import device_memory, torch_functions
+from isoscope.models.tapping.attention_tap import AttentionTap
 from isoscope.models.tapping.device_memory import DeviceSums
+from isoscope.models.tapping.device_rows import RowBank
 from isoscope.models.tapping.device_statistics import DeviceStatistics, Origin
 from isoscope.models.tapping.layout import BatchLayout, Layout, Rows
 from isoscope.statistics.site_statistics import SiteStatistics
 from tests.models.tapping.device_passes import MODELS, WatchOperators, assert_alike, make_model, make_pass
 
+ALL = ("hidden", "attention")
+
 
 def watch(single_pass, monkeypatch):
     """Run two batches, the second of them under a mode that counts what each part launches."""
-    devices, mode = single_pass.on_device, WatchOperators()
-    reduce, end = devices.reduce, devices.end_batch
+    devices, mode, states = single_pass.on_device, WatchOperators(), ("hidden", "final")
 
-    def counted_reduce(sites, tensors, layout):
-        with mode.owned("state" if sites[0].head is None and "hidden" in sites[0].kind else "heads"):
-            mode.counts["states"] += "hidden" in sites[0].kind
-            reduce(sites, tensors, layout)
+    def count(name, owner_of):
+        function = getattr(devices, name)
 
-    def counted_end():
-        with mode.owned("end of the batch"):
-            end()
+        def counted(*given):
+            owner = owner_of(*given)
+            mode.counts[f"{owner} calls"] += 1
+            mode.counts["rows calls"] += name == "reduce_rows"
+            with mode.owned(owner):
+                return function(*given)
 
-    monkeypatch.setattr(devices, "reduce", counted_reduce)
-    monkeypatch.setattr(devices, "end_batch", counted_end)
+        monkeypatch.setattr(devices, name, counted)
+
+    count(
+        "reduce",
+        lambda sites, *_: "states" if sites[0].kind in states else f"vectors of {'cross_' * sites[0].kind.startswith('cross')}attention",
+    )
+    count("reduce_rows", lambda site, *_: f"rows of {site.kind}")
+    count("end_batch", lambda: "end")
+    if single_pass.attention is not None:
+        tap = single_pass.attention.mode
+        for name, see in tap._see_attention.items():
+
+            def watched(*args, see=see, **kwargs):
+                with mode.owned("tap"):
+                    see(*args, **kwargs)
+
+            tap._see_attention[name] = watched
+    for kind, name in ((RowBank, "_close"), (AttentionTap, "_causal_mask"), (AttentionTap, "_split_mask")):
+        close = getattr(kind, name)
+
+        def of_masks(*given, close=close):
+            mode.counts["masks calls"] += 1
+            with mode.owned("masks"):
+                return close(*given)
+
+        monkeypatch.setattr(kind, name, of_masks)
     single_pass.reduce(single_pass.feeder.batch(0))
     mode.counts.clear()
+    mode.names.clear()
     with mode:
         single_pass.reduce(single_pass.feeder.batch(1))
     return mode
@@ -44,12 +73,23 @@ def watch(single_pass, monkeypatch):
 @pytest.mark.parametrize("name", MODELS)
 def test_a_tapped_pass_asks_for_no_value(name, monkeypatch):
     """On the meta device tensors have no values: `.item()`, `bool()`, `.cpu()` and boolean indexing raise an error there."""
-    single_pass = make_pass(name, make_model(name, "meta"))
+    single_pass = make_pass(name, make_model(name, "meta"), taps=ALL)
     mode = watch(single_pass, monkeypatch)
-    per_state = mode.counts["state"] / mode.counts["states"]
-    print(f"\n{name}: {per_state:.1f} operators per hidden site, {mode.counts['end of the batch']} per batch for all sites, ", end="")
-    print(f"{mode.counts['transfers']} transfers to the device per batch", mode.names)
-    assert per_state <= 12
+    counts = mode.counts
+    states = counts["states"] / counts["states calls"]
+    by_kind = {
+        kind: (counts[f"rows of {kind}"] + counts[f"vectors of {kind}"]) / calls + counts["tap"] / counts["rows calls"]
+        for kind in ("attention", "cross_attention")
+        if (calls := counts[f"rows of {kind} calls"])
+    }
+    of_heads = ", ".join(f"{count:.1f} per {kind}" for kind, count in by_kind.items())
+    print(
+        f"\n{name}: {states:.1f} operators per hidden site, {of_heads}; per batch, for all layers together, {counts['end']} at its ", end=""
+    )
+    print(f"end, {counts['masks']} for {counts['masks calls']} masks and {counts['transfers']} transfers to the device")
+    assert states <= 12
+    assert by_kind["attention"] <= 30
+    assert by_kind.get("cross_attention", 0) <= 42  # queries and keys have positions of their own, so they are not reduced together
     with pytest.raises(NotImplementedError):
         single_pass.collect()
 
@@ -58,7 +98,7 @@ def measure(name, dtype, monkeypatch, *, on_device, **options):
     """The statistics of three batches, reduced by compiled code or with tensors."""
     with monkeypatch.context() as patch:
         if on_device:
-            patch.setattr(device_statistics, "HOST_DEVICES", ())
+            patch.setattr(torch_functions, "HOST_DEVICES", ())
         single_pass = make_pass(name, make_model(name, dtype=dtype), **options)
         for window in single_pass.feeder.windows():
             for batch in window:
@@ -68,8 +108,8 @@ def measure(name, dtype, monkeypatch, *, on_device, **options):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_numbers_are_those_of_the_compiled_path(name, monkeypatch):
-    expected = measure(name, torch.float64, monkeypatch, on_device=False)
-    got = measure(name, torch.float64, monkeypatch, on_device=True)
+    expected = measure(name, torch.float64, monkeypatch, on_device=False, taps=ALL, after_rotary=True)
+    got = measure(name, torch.float64, monkeypatch, on_device=True, taps=ALL, after_rotary=True)
     assert got.keys() == expected.keys()
     for site, statistics in expected.items():
         assert_alike(statistics, got[site], 1e-9)
@@ -79,9 +119,9 @@ def test_numbers_are_those_of_the_compiled_path(name, monkeypatch):
 @pytest.mark.parametrize("sums", [torch.float64, torch.float32])
 def test_short_types_and_sums_in_pairs_of_float32(dtype, sums, monkeypatch):
     """Models in short types, and devices that have no float64: as the compiled path, to the rounding of float32."""
-    expected = measure("bert", dtype, monkeypatch, on_device=False)
+    expected = measure("bert", dtype, monkeypatch, on_device=False, taps=ALL)
     monkeypatch.setattr(device_memory, "sum_dtype", lambda device: sums)
-    got = measure("bert", dtype, monkeypatch, on_device=True)
+    got = measure("bert", dtype, monkeypatch, on_device=True, taps=ALL)
     for site, statistics in expected.items():
         assert_alike(statistics, got[site], 2e-6)
 
@@ -109,7 +149,7 @@ def test_wide_states_keep_their_digits(d, monkeypatch):
     hashes = rng.integers(0, 2**63, (b, t)).astype(np.uint64)
     layout = Layout(codes, None, hashes, index, item, item.astype(np.int64), np.arange(b), np.ones(b, dtype=bool))
     empty, devices = SiteStatistics(d, names, second=d < 8192, sample=8), DeviceStatistics()
-    devices.add(site, Origin(torch.device("cpu"), torch.bfloat16, (b, t)), empty)
+    devices.add(site, Origin(torch.device("cpu"), torch.bfloat16, (b, t), on_host=False), empty)
     devices.allocate()
     seen = []
     for number in range(3):
@@ -129,7 +169,7 @@ def test_wide_states_keep_their_digits(d, monkeypatch):
 
 
 def test_nan_is_reported_with_its_site_when_statistics_come_to_the_host(monkeypatch):
-    monkeypatch.setattr(device_statistics, "HOST_DEVICES", ())
+    monkeypatch.setattr(torch_functions, "HOST_DEVICES", ())
     model = make_model("bert")
     single_pass = make_pass("bert", model)
     with torch.no_grad():

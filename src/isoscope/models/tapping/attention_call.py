@@ -41,6 +41,13 @@ class AttentionCall:
     plain_key: Tensor
     """As `key`, at the same point."""
 
+    def on_host(self) -> AttentionCall:
+        """The same call with its tensors in the memory of the host; the call itself if they lie there."""
+        if self.query.device.type == "cpu":
+            return self
+        moved = {name: part.cpu() if isinstance(part, Tensor) else part for name, part in vars(self).items()}
+        return AttentionCall(**moved)
+
 
 @dataclass(frozen=True)
 class SequenceScores:

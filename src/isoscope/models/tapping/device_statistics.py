@@ -5,20 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from isoscope.core.site import Site
+from isoscope.models.tapping import torch_functions
+from isoscope.models.tapping.attention_call import AttentionCall
 from isoscope.models.tapping.device_memory import DeviceMemory
 from isoscope.models.tapping.device_points import PointBank
+from isoscope.models.tapping.device_rows import RowBank
 from isoscope.models.tapping.layout import Layout
 from isoscope.models.tapping.reduction import not_finite
 from isoscope.statistics.any_statistics import Statistics, merge_statistics
+from isoscope.statistics.attention_statistics import AttentionStatistics
 from isoscope.statistics.head_statistics import Heads
 from isoscope.statistics.site_statistics import SiteStatistics
-
-HOST_DEVICES = ("cpu",)
-"""The types of device whose states compiled code on the host reduces."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +31,14 @@ class Origin:
     dtype: torch.dtype
     shape: tuple[int, int]
     """Rows and positions: sites with equal ones share a bank."""
+    on_host: bool
+    """Whether compiled code on the host reduces them."""
 
-    @property
-    def is_host(self) -> bool:
-        """Whether compiled code on the host reduces them."""
-        return self.device.type in HOST_DEVICES
+    @classmethod
+    def of(cls, state: Tensor, device: torch.device | None = None) -> Origin:
+        """The origin of a state (b, …, t, d), or of one like it that lies on another device."""
+        device = device or state.device
+        return cls(device, state.dtype, (state.shape[0], state.shape[-2]), device.type in torch_functions.HOST_DEVICES)
 
 
 class DeviceStatistics:
@@ -42,7 +47,18 @@ class DeviceStatistics:
     def __init__(self) -> None:
         self._memories: dict[torch.device, DeviceMemory] = {}
         self._banks: dict[tuple[object, ...], PointBank] = {}
+        self._rows: dict[tuple[object, ...], RowBank] = {}
         self._channels: dict[Site, tuple[PointBank, int, int]] = {}
+        self._heads: dict[Site, tuple[RowBank, slice]] = {}
+
+    def add_rows(self, site: Site, origin: Origin, statistics: AttentionStatistics) -> None:
+        """Make room for the rows of an attention whose queries come from there."""
+        key = (origin.device, site.stack, site.kind, origin.shape, *statistics.names)
+        if key not in self._rows:
+            memory = self._memories.setdefault(origin.device, DeviceMemory(origin.device))
+            self._rows[key] = RowBank(memory, statistics.names)
+        first = self._rows[key].add_channels(statistics.h)
+        self._heads[site] = self._rows[key], slice(first, first + statistics.h)
 
     def add(self, site: Site, origin: Origin, statistics: SiteStatistics | Heads) -> None:
         """Make room for a site; `statistics` are its empty ones on the host."""
@@ -62,22 +78,32 @@ class DeviceStatistics:
         self._channels[site] = bank, bank.add_channels(len(parts)), len(parts)
 
     def __contains__(self, site: Site) -> bool:
-        return site in self._channels
+        return site in self._channels or site in self._heads
 
     def allocate(self) -> None:
         """Allocate the memory of all sites."""
-        for bank in self._banks.values():
+        for bank in self._all_banks:
             bank.declare()
         for memory in self._memories.values():
             memory.clear()
-        for bank in self._banks.values():
+        for bank in self._all_banks:
             bank.begin()
 
-    def reduce(self, sites: list[Site], tensors: list[Tensor], layout: Layout) -> None:
-        """Add points (b, h, t, d) to sites that were added one after the other; h is 1 for states, and their heads for queries and keys."""
+    @property
+    def _all_banks(self) -> list[PointBank | RowBank]:
+        return [*self._banks.values(), *self._rows.values()]
+
+    def reduce(self, sites: list[Site], tensors: list[Tensor], layout: Layout) -> list[Tensor]:
+        """Add points (b, h, t, d) to sites that were added one after the other, and return them, in new memory if they had to be joined.
+
+        h is 1 for states, and the number of heads for queries and keys.
+        """
         bank, first, _ = self._channels[sites[0]]
-        x = tensors[0] if len(tensors) == 1 else torch.cat([tensor.transpose(0, 1) for tensor in tensors]).transpose(0, 1)
-        bank.reduce(first, x, layout)
+        if len(tensors) > 1:
+            joined = torch.cat([tensor.transpose(0, 1) for tensor in tensors]).transpose(0, 1)
+            tensors = list(joined.split([tensor.shape[1] for tensor in tensors], 1))
+        bank.reduce(first, joined if len(tensors) > 1 else tensors[0], layout)
+        return tensors
 
     def share_bank(self, sites: list[Site]) -> bool:
         """Whether sites lie side by side in one bank, so that they can be reduced together."""
@@ -86,8 +112,13 @@ class DeviceStatistics:
 
     def end_batch(self) -> None:
         """Add what still waits, after a forward pass."""
-        for bank in self._banks.values():
+        for bank in self._all_banks:
             bank.end_batch()
+
+    def reduce_rows(self, site: Site, call: AttentionCall, layout: Layout, rows: np.ndarray | None, few: np.ndarray) -> None:
+        """Add the rows of a call to its site: all, or those numbered in `rows`; the scores of `few` rows are counted."""
+        bank, heads = self._heads[site]
+        bank.reduce(heads.start, call, layout, rows, few)
 
     def collect(self, statistics: Statistics, model: str) -> Statistics:
         """These statistics and what the devices hold, together; one transfer per device. NaN and infinity are reported here."""
@@ -101,4 +132,10 @@ class DeviceStatistics:
             parts = [bank.statistics(host, channel) for channel in range(first, first + count)]
             part = Heads.from_heads(parts) if isinstance(statistics[site], Heads) else parts[0]
             collected[site] = merge_statistics(statistics[site], part)
+        for site, (rows, heads) in self._heads.items():
+            if bad := rows.bad(read[rows.memory.device], heads):
+                raise not_finite(model, site, f"{bad} rows of attention, over all heads")
+            empty = statistics[site]
+            assert isinstance(empty, AttentionStatistics)
+            collected[site] = merge_statistics(empty, rows.statistics(read[rows.memory.device], heads, empty))
         return collected
