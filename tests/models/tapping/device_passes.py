@@ -118,9 +118,12 @@ class ModelOnDevice(Feeder):
     def run(self) -> None:
         MODELS[self.name][2](self.module, self.device)
 
-    def batch(self, number: int) -> Batch:
+    def batch(self, number: int, *, closes: bool = False) -> Batch:
+        """Batch `number`. One item has a part in each, up to the last or to one that `closes` it."""
         items = [10 * number + i for i in range(B)]
-        rows = Rows.of(items, [item if i else 77 for i, item in enumerate(items)], np.array([number == self.batches - 1, True, True]))
+        rows = Rows.of(
+            items, [item if i else 77 for i, item in enumerate(items)], np.array([closes or number == self.batches - 1, True, True])
+        )
 
         def positions(stack: str, b: int, t: int) -> list[Positions]:
             special = np.arange(t) == t // 2

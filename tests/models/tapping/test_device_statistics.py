@@ -1,5 +1,7 @@
 """Statistics on a device: a tapped forward pass asks for no value, launches few operators, and gives the numbers of the compiled path."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,12 +12,13 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.measuring.single_pass import Batch
 from isoscope.models.loading.chunk import Positions
-from isoscope.models.tapping import device_memory, torch_functions
+from isoscope.models.tapping import device_memory, device_rows, torch_functions
 from isoscope.models.tapping.attention_tap import AttentionTap
 from isoscope.models.tapping.device_memory import DeviceSums
 from isoscope.models.tapping.device_rows import RowBank
-from isoscope.models.tapping.device_statistics import DeviceStatistics, Origin
+from isoscope.models.tapping.device_statistics import DeviceStatistics, Origin, full_float32
 from isoscope.models.tapping.layout import BatchLayout, Layout, Rows
+from isoscope.statistics.any_statistics import from_state, state_of
 from isoscope.statistics.site_statistics import SiteStatistics
 from tests.models.tapping.device_passes import MODELS, WatchOperators, assert_alike, make_model, make_pass
 
@@ -177,6 +180,74 @@ def test_nan_is_reported_with_its_site_when_statistics_come_to_the_host(monkeypa
     single_pass.reduce(single_pass.feeder.batch(0))
     with pytest.raises(IsoscopeError, match=r"bert gives NaN or infinity at encoder\.hidden\.1: 3 special vectors\. Nothing was averaged"):
         single_pass.collect()
+
+
+def test_nan_in_rows_of_attention_is_counted(monkeypatch):
+    monkeypatch.setattr(torch_functions, "HOST_DEVICES", ())
+    single_pass = make_pass("bert", make_model("bert"), taps=("attention",), layers="1")
+    attention = single_pass.attention
+    receive = attention.mode.receive
+    attention.mode.receive = lambda call: receive(replace(call, query=call.query.clone().index_fill_(2, torch.tensor([3]), torch.nan)))
+    single_pass.reduce(single_pass.feeder.batch(0))
+    with pytest.raises(IsoscopeError, match=r"encoder\.attention\.1: 12 rows of attention"):  # 3 sequences × 4 heads
+        single_pass.collect()
+
+
+def test_everything_comes_to_the_host_in_one_transfer(monkeypatch):
+    monkeypatch.setattr(torch_functions, "HOST_DEVICES", ())
+    single_pass = make_pass("bert", make_model("bert"), taps=ALL)
+    moved, cpu = [], torch.Tensor.cpu
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda tensor: moved.append(tensor.nbytes) or cpu(tensor))
+    single_pass.reduce(single_pass.feeder.batch(0))
+    assert moved == []
+    collected = single_pass.collect()
+    assert len(moved) == 1
+    assert moved[0] > sum(array.nbytes for statistics in collected.values() for array in state_of(statistics).values()) / 2
+
+
+def test_a_saved_state_continues(monkeypatch):
+    """Two batches, a state on disk, and a third batch in another pass: the numbers of three batches in one."""
+    monkeypatch.setattr(torch_functions, "HOST_DEVICES", ())
+    model = make_model("llama", dtype=torch.float64)
+    whole, first, second = (make_pass("llama", model, taps=ALL) for _ in range(3))
+    for single_pass, numbers in ((whole, (0, 1, 2)), (first, (0, 1))):
+        for number in numbers:
+            single_pass.reduce(single_pass.feeder.batch(number, closes=number != 0))
+    second.statistics.update({site: from_state(site.kind, state_of(part)) for site, part in first.collect().items()})
+    second.reduce(second.feeder.batch(2))
+    got = second.finish()
+    for site, statistics in whole.finish().items():
+        assert_alike(statistics, got[site], 1e-12)
+
+
+@pytest.mark.parametrize("options", [{}, {"query_rows": 5}])
+@pytest.mark.parametrize("scores", [1, 4 * 40 * 7, 4 * 40 * 40 * 2])
+def test_blocks_of_scores_change_nothing(options, scores, monkeypatch):
+    """However many scores are reduced at a time: one row, seven rows, or two of three sequences."""
+    expected = measure("llama", torch.float64, monkeypatch, on_device=False, taps=("attention",), **options)
+    monkeypatch.setattr(device_rows, "SCORES", scores)
+    got = measure("llama", torch.float64, monkeypatch, on_device=True, taps=("attention",), **options)
+    for site, statistics in expected.items():
+        assert_alike(statistics, got[site], 1e-9)
+
+
+def test_attention_that_needs_values_on_the_way_is_copied_to_the_host(monkeypatch):
+    """Medians, ablated queries, sinks and cosines' spread: the same numbers, from states that are moved."""
+    options = {"taps": ALL, "attention_median": True, "ablate_queries": True, "cosine_sd": True}
+    expected = measure("bert", torch.float32, monkeypatch, on_device=False, **options)
+    got = measure("bert", torch.float32, monkeypatch, on_device=True, **options)
+    for site, statistics in expected.items():
+        assert_alike(statistics, got[site], 1e-6)
+
+
+def test_products_are_taken_in_full_float32():
+    torch.set_float32_matmul_precision("medium")
+    try:
+        with full_float32():
+            assert torch.get_float32_matmul_precision() == "highest"
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision("highest")
 
 
 def test_operations_beyond_the_forward_pass():

@@ -17,6 +17,7 @@ from torch import Tensor
 from isoscope.models.tapping.attention_call import AttentionCall
 from isoscope.models.tapping.batch_plan import send_integers
 from isoscope.models.tapping.device_memory import DeviceMemory, HostMemory
+from isoscope.models.tapping.device_scores import Operands, heads_first
 from isoscope.models.tapping.layout import Layout
 from isoscope.statistics.attention_statistics import EDGES, ROW_SUMS, SEQUENCE_SUMS, SINK, AttentionStatistics
 from isoscope.statistics.jackknife_groups import GROUPS
@@ -85,46 +86,6 @@ class Reduced:
     sees_first: Tensor
 
 
-@dataclass(frozen=True)
-class Operands:
-    """The queries and keys of a call, heads first, in the type that they are multiplied in, and all that is added to their products."""
-
-    query: Tensor  # (h, b, t, e)
-    key: Tensor  # (h, b, s, e)
-    scale: float
-    bias: Tensor | None
-    scores: Tensor | None  # (h, b, t, s), if the model writes them out
-
-    @classmethod
-    def of(cls, call: AttentionCall) -> Operands:
-        """The operands of a call."""
-        dtype = torch.float64 if call.query.dtype == torch.float64 else torch.float32
-        scores = None if call.scores is None else call.scores.transpose(0, 1)
-        query, key = call.query.transpose(0, 1), call.key.transpose(0, 1)
-        shared = len(query) // len(key)
-        if scores is None and query.shape[1:] == key.shape[1:] and (shared > 1 or not (query.is_contiguous() and key.is_contiguous())):
-            # One copy of both, with each key head as often as query heads share it.
-            keys = [key] if shared == 1 else [part for part in key[:, None] for _ in range(shared)]
-            query, key = torch.cat([query, *keys]).to(dtype).chunk(2)
-        elif scores is None:
-            query, key = query.to(dtype), key.to(dtype).repeat_interleave(shared, 0) if shared > 1 else key.to(dtype)
-        return cls(query, key, call.scale, None if call.bias is None else heads_first(call.bias), scores)
-
-    def products(self, sequences: slice, rows: slice | Tensor) -> Tensor:
-        """(h, b, r, s) the scores of these sequences and rows, which may be written to."""
-
-        def cut(part: Tensor) -> Tensor:
-            part = part if part.shape[1] == 1 else part[:, sequences]
-            return part if part.shape[2] == 1 else part[:, :, rows] if isinstance(rows, slice) else part.index_select(2, rows)
-
-        if self.scores is not None:
-            return cut(self.scores).to(self.query.dtype if self.query.dtype == torch.float64 else torch.float32, copy=True)
-        query, key = cut(self.query), self.key[:, sequences]
-        scores = torch.baddbmm(query.new_empty(1), query.flatten(0, 1), key.flatten(0, 1).mT, beta=0, alpha=self.scale)
-        scores = scores.view(*query.shape[:3], key.shape[2])
-        return scores if self.bias is None else scores.add_(cut(self.bias))
-
-
 class RowBank:
     """The rows of attention of many heads, which see the same positions."""
 
@@ -181,9 +142,9 @@ class RowBank:
         if not self._waiting:
             self._first = self._stop = first
         self._plan = plan
-        operands, closed = Operands.of(call), self._find_closed(call, plan)
         blocks, parts = list(self._blocks(call, plan)), []
         counts_apart = len(blocks) > 1 or plan.rows is not None
+        operands, closed = Operands.of(call), self._find_closed(call, plan, counts_apart)
         for sequences, block in blocks:
             scores = operands.products(sequences, block if plan.rows is None else plan.rows[block])
             parts.append(self._reduce_block(scores, closed, sequences, block))
@@ -197,29 +158,30 @@ class RowBank:
         if (self._stop - self._first) * plan.codes.numel() > WAITING:
             self.flush()
 
-    def _find_closed(self, call: AttentionCall, plan: RowPlan) -> Closed:
+    def _find_closed(self, call: AttentionCall, plan: RowPlan, counts_apart: bool) -> Closed:
         """What the mask of a call closes; computed once for all layers that share it. Scores that are written out have a mask each."""
         if call.scores is not None:
-            return self._close(call, plan)
+            return self._close(call, plan, counts_apart)
         key = id(call.mask), id(plan)
         if key not in self._closed:
-            self._closed[key] = self._close(call, plan)
+            self._closed[key] = self._close(call, plan, counts_apart)
         return self._closed[key]
 
-    def _close(self, call: AttentionCall, plan: RowPlan) -> Closed:
+    def _closed_rows(self, call: AttentionCall, rows: Tensor | None, padding: Tensor | None) -> Tensor | None:
+        """What a mask, and padding, close to these rows; None if nothing."""
+        if call.mask is None:
+            return padding
+        mask = heads_first(call.mask).expand(-1, -1, -1, call.key.shape[2])
+        closed = ~(mask if rows is None or mask.shape[2] == 1 else mask.index_select(2, rows))
+        return closed if padding is None else closed | padding
+
+    def _close(self, call: AttentionCall, plan: RowPlan, counts_apart: bool) -> Closed:
         """What the mask of a call closes."""
         (b, h, _, _), s, device = call.query.shape, call.key.shape[2], call.query.device
         dtype = torch.float64 if call.query.dtype == torch.float64 else torch.float32
-        closed = few = None
-        if call.mask is not None:
-            mask = heads_first(call.mask).expand(-1, -1, -1, s)
-            by_row = mask.shape[2] > 1
-            closed = ~(mask if plan.rows is None or not by_row else mask.index_select(2, plan.rows))
-            few = None if plan.rows is None else ~(mask.index_select(2, plan.few) if by_row else mask)
-        if plan.padded:
-            padding = ~plan.counted[..., None]
-            closed = padding if closed is None else closed | padding
-            few = plan.few_padding if few is None else few | plan.few_padding
+        closed = self._closed_rows(call, plan.rows, ~plan.counted[..., None] if plan.padded else None)
+        # If all rows are reduced at once, the histogram's are among them.
+        few = self._closed_rows(call, plan.few, plan.few_padding if plan.padded else None) if counts_apart else None
         if closed is None:
             ones = torch.ones((h, b, 1, plan.codes.shape[1]), dtype=dtype, device=device)
             return Closed(None, None, None, torch.full((1, 1, 1), s, device=device), ones[:1, :1, 0, :1], ones)
@@ -343,11 +305,6 @@ def _join_blocks(parts: list[tuple[Reduced, Tensor]], b: int) -> tuple[Reduced, 
 
     mass = torch.cat([torch.stack([received for _, received in parts[i : i + each]]).sum(0) for i in starts], 1)
     return Reduced(**{name: join(name) for name in Reduced.__dataclass_fields__}), mass.amax(-1)
-
-
-def heads_first(part: Tensor) -> Tensor:
-    """A tensor that broadcasts to (b, h, t, s) as one that broadcasts to (h, b, t, s)."""
-    return part.reshape((1,) * (4 - part.dim()) + tuple(part.shape)).transpose(0, 1)
 
 
 def histogram_edges() -> np.ndarray:

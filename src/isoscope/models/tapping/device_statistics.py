@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -21,6 +23,20 @@ from isoscope.statistics.any_statistics import Statistics, merge_statistics
 from isoscope.statistics.attention_statistics import AttentionStatistics
 from isoscope.statistics.head_statistics import Heads
 from isoscope.statistics.site_statistics import SiteStatistics
+
+
+@contextlib.contextmanager
+def full_float32() -> Iterator[None]:
+    """Take products of float32 in float32 within this context: the user may have allowed shorter types (TF32, bfloat16) for speed."""
+    before = torch.get_float32_matmul_precision()
+    if before == "highest":
+        yield
+        return
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 @dataclass(frozen=True)
@@ -102,7 +118,8 @@ class DeviceStatistics:
         if len(tensors) > 1:
             joined = torch.cat([tensor.transpose(0, 1) for tensor in tensors]).transpose(0, 1)
             tensors = list(joined.split([tensor.shape[1] for tensor in tensors], 1))
-        bank.reduce(first, joined if len(tensors) > 1 else tensors[0], layout)
+        with full_float32():
+            bank.reduce(first, joined if len(tensors) > 1 else tensors[0], layout)
         return tensors
 
     def share_bank(self, sites: list[Site]) -> bool:
@@ -112,13 +129,15 @@ class DeviceStatistics:
 
     def end_batch(self) -> None:
         """Add what still waits, after a forward pass."""
-        for bank in self._all_banks:
-            bank.end_batch()
+        with full_float32():
+            for bank in self._all_banks:
+                bank.end_batch()
 
     def reduce_rows(self, site: Site, call: AttentionCall, layout: Layout, rows: np.ndarray | None, few: np.ndarray) -> None:
         """Add the rows of a call to its site: all, or those numbered in `rows`; the scores of `few` rows are counted."""
         bank, heads = self._heads[site]
-        bank.reduce(heads.start, call, layout, rows, few)
+        with full_float32():
+            bank.reduce(heads.start, call, layout, rows, few)
 
     def collect(self, statistics: Statistics, model: str) -> Statistics:
         """These statistics and what the devices hold, together; one transfer per device. NaN and infinity are reported here."""
