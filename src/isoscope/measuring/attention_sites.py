@@ -53,9 +53,9 @@ class QueryKeySums:
         """Add the counted queries (b, t) and keys (b, s) of a call, as attention takes them."""
         for name, tensor, counted in (("q", call.query, queries), ("k", call.key, keys)):
             # In float64: the variance of the keys is a difference of two sums that may be nearly equal.
-            points = tensor.double() * torch.as_tensor(counted, device=tensor.device)[:, None, :, None]
+            points = tensor.double() * torch.as_tensor(counted)[:, None, :, None]
             for power, key in ((1, name), (2, name + name)):
-                total = (points**power).sum((0, 2)).cpu()
+                total = (points**power).sum((0, 2))
                 self.sums[key] = self.sums[key] + total if key in self.sums else total
         self.n += int(queries.sum())
         self.keys += int(keys.sum())
@@ -128,7 +128,7 @@ class AttentionSites:
 
         def receive(call: AttentionCall) -> None:
             queries, keys = self._layouts(call)
-            self.sums.setdefault(call.site, QueryKeySums()).add(call, queries.codes >= 0, keys.codes >= 0)
+            self.sums.setdefault(call.site, QueryKeySums()).add(call.on_host(), queries.codes >= 0, keys.codes >= 0)
 
         # The taps stay the same and only their receiver changes: calibration must see the queries exactly as the measurement does.
         self.layout, before = layout, self.mode.receive

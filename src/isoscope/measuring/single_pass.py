@@ -271,9 +271,10 @@ class Pass:
 
     def finish(self, *, allow_empty: bool = False) -> Statistics:
         """The statistics of every site and of the embedding tables, in the order of a table; each must hold points, unless none may."""
-        self.statistics, self.on_device = self.collect(), DeviceStatistics()
         if not allow_empty:
             self.feeder.check_not_empty()
+        self.statistics, self.on_device = self.collect(), DeviceStatistics()
+        if not allow_empty:
             for site, statistics in self.statistics.items():
                 if not statistics.slices_in_use:
                     raise IsoscopeError(f"{site.label} of {self.feeder.name} received no points.")
@@ -288,8 +289,9 @@ class Pass:
     def _reduce_table(self, site: Site, table: Tensor) -> SiteStatistics:
         n, d = table.shape
         reads = ["directions", "sums", "groups", "sample", *(["second"] if self.options.wants_second(site, 0, d) else [])]
+        held = table.detach().cpu()  # from a device in one transfer
         # In blocks: a table may be half of the model, and a float32 copy of it would not fit next to the model.
-        rows = (table[i : i + TABLE_ROWS].detach().float().cpu().numpy() for i in range(0, n, TABLE_ROWS))
+        rows = (held[i : i + TABLE_ROWS].float().numpy() for i in range(0, n, TABLE_ROWS))
         name = f"{site.kind} of {self.feeder.name}"
         return accumulate(rows, n, d, reads, allow_wide=True, sample=self.options.sample, seed=self.options.seed, name=name)
 

@@ -148,9 +148,10 @@ class ModelOnDevice(Feeder):
         """A model always gives something."""
 
 
-def make_pass(name: str, module: nn.Module, **options: object) -> Pass:
-    """A pass over a model that knows its sites."""
+def make_pass(name: str, module: nn.Module, *, inner: bool = False, **options: object) -> Pass:
+    """A pass over a model that knows its sites; with `inner`, states within blocks are sites too."""
     feeder = ModelOnDevice(name, module)
+    feeder.inner = inner
     single_pass = Pass(feeder, Options(**({"sample": 32} | options)))
     single_pass.learn(feeder.run)
     return single_pass

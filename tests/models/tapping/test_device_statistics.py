@@ -12,7 +12,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
 from isoscope.measuring.single_pass import Batch
 from isoscope.models.loading.chunk import Positions
-from isoscope.models.tapping import device_memory, device_rows, torch_functions
+from isoscope.models.tapping import device_memory, device_points, device_rows, torch_functions
 from isoscope.models.tapping.attention_tap import AttentionTap
 from isoscope.models.tapping.device_memory import DeviceSums
 from isoscope.models.tapping.device_rows import RowBank
@@ -227,6 +227,25 @@ def test_blocks_of_scores_change_nothing(options, scores, monkeypatch):
     expected = measure("llama", torch.float64, monkeypatch, on_device=False, taps=("attention",), **options)
     monkeypatch.setattr(device_rows, "SCORES", scores)
     got = measure("llama", torch.float64, monkeypatch, on_device=True, taps=("attention",), **options)
+    for site, statistics in expected.items():
+        assert_alike(statistics, got[site], 1e-9)
+
+
+def test_states_within_blocks(monkeypatch):
+    """Hooks within a block run under the attention tap, which must not take their operations for the model's."""
+    expected = measure("llama", torch.float64, monkeypatch, on_device=False, taps=ALL, inner=True, second_moments="all")
+    got = measure("llama", torch.float64, monkeypatch, on_device=True, taps=ALL, inner=True, second_moments="all")
+    assert {"before_norm", "after_norm", "after_activation"} <= {site.kind for site in got}
+    for site, statistics in expected.items():
+        assert_alike(statistics, got[site], 1e-9)
+
+
+def test_sums_that_are_added_at_once_are_those_that_wait(monkeypatch):
+    """Large states are added to the sums in their hooks, small ones after the forward pass."""
+    expected = measure("llama", torch.float64, monkeypatch, on_device=False, taps=ALL)
+    monkeypatch.setattr(device_points, "WAITING", 15_000)
+    monkeypatch.setattr(device_rows, "WAITING", 1)
+    got = measure("llama", torch.float64, monkeypatch, on_device=True, taps=ALL)
     for site, statistics in expected.items():
         assert_alike(statistics, got[site], 1e-9)
 

@@ -118,7 +118,7 @@ class DeviceStatistics:
         if len(tensors) > 1:
             joined = torch.cat([tensor.transpose(0, 1) for tensor in tensors]).transpose(0, 1)
             tensors = list(joined.split([tensor.shape[1] for tensor in tensors], 1))
-        with full_float32():
+        with torch.inference_mode(), full_float32():
             bank.reduce(first, joined if len(tensors) > 1 else tensors[0], layout)
         return tensors
 
@@ -129,14 +129,14 @@ class DeviceStatistics:
 
     def end_batch(self) -> None:
         """Add what still waits, after a forward pass."""
-        with full_float32():
+        with torch.inference_mode(), full_float32():
             for bank in self._all_banks:
                 bank.end_batch()
 
     def reduce_rows(self, site: Site, call: AttentionCall, layout: Layout, rows: np.ndarray | None, few: np.ndarray) -> None:
         """Add the rows of a call to its site: all, or those numbered in `rows`; the scores of `few` rows are counted."""
         bank, heads = self._heads[site]
-        with full_float32():
+        with torch.inference_mode(), full_float32():
             bank.reduce(heads.start, call, layout, rows, few)
 
     def collect(self, statistics: Statistics, model: str) -> Statistics:

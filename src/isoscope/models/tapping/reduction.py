@@ -14,7 +14,7 @@ from isoscope.models.tapping.attention_rows import AttentionRows
 from isoscope.models.tapping.layout import Layout
 from isoscope.statistics.attention_statistics import AttentionStatistics
 from isoscope.statistics.head_statistics import Heads
-from isoscope.statistics.kernel import DENSE, Sums, as_block, block_sums, to_host
+from isoscope.statistics.kernel import DENSE, Sums, as_block, as_float64, block_sums
 from isoscope.statistics.site_statistics import SiteStatistics
 
 SMALL_D = 256
@@ -26,7 +26,7 @@ def reduce_state(statistics: SiteStatistics, points: Tensor, layout: Layout, sit
     b, t, d = points.shape
     x = as_block(points)
     if layout.sink_codes is not None:
-        layout = layout.with_sinks(np.sqrt(to_host((x * x).sum(-1))))
+        layout = layout.with_sinks(np.sqrt(as_float64((x * x).sum(-1))))
     # torch takes the products of second moments even if numpy takes the sums: otherwise both would keep threads of their own awake.
     rows = points.detach().reshape(b * t, d)
     rows = rows.double() if d <= SMALL_D else rows if rows.dtype == torch.float64 else rows.float()
@@ -37,7 +37,7 @@ def reduce_state(statistics: SiteStatistics, points: Tensor, layout: Layout, sit
             sums = block_sums(x, mask)
             chosen, drop = rows, rest
         else:
-            chosen, drop = rows[torch.as_tensor(positions, device=rows.device)], None
+            chosen, drop = rows[torch.as_tensor(positions)], None
             sums = _sums_by_sequence(as_block(chosen), positions // t, b)
         if sums.nonfinite:
             raise not_finite(model, site, f"{sums.nonfinite} of {len(positions)} {statistics.names[code]} vectors of one batch")
