@@ -166,6 +166,10 @@ def assert_alike(one: AnyStatistics, other: AnyStatistics, tolerance: float) -> 
     first, second = describe(one), describe(other)
     assert first.keys() == second.keys()
     for name, array in first.items():
+        if name == "histogram":  # the host takes these scores in float32: one that lies on an edge may be counted on either side
+            assert np.abs(np.cumsum(array, 1) - np.cumsum(second[name], 1)).max() <= 1
+            np.testing.assert_array_equal(array.sum(1), second[name].sum(1))
+            continue
         scale = np.abs(array).max(initial=1e-300)
         if name.endswith("covariance"):  # points that are all equal have none, but for rounding
             scale = max(scale, np.square(first[name.replace("covariance", "mean")]).max())

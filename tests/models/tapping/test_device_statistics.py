@@ -10,17 +10,22 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
-from isoscope.measuring.single_pass import Batch
+from isoscope.measuring.model_feeder import ModelFeeder
+from isoscope.measuring.options import Options
+from isoscope.measuring.single_pass import Batch, Pass
 from isoscope.models.loading.chunk import Positions
+from isoscope.models.naming.model_name import resolve_model
 from isoscope.models.tapping import device_memory, device_points, device_rows, torch_functions
 from isoscope.models.tapping.attention_tap import AttentionTap
 from isoscope.models.tapping.device_memory import DeviceSums
 from isoscope.models.tapping.device_rows import RowBank
 from isoscope.models.tapping.device_statistics import DeviceStatistics, Origin, full_float32
 from isoscope.models.tapping.layout import BatchLayout, Layout, Rows
+from isoscope.sources import open_source
 from isoscope.statistics.any_statistics import from_state, state_of
 from isoscope.statistics.site_statistics import SiteStatistics
 from tests.models.tapping.device_passes import MODELS, WatchOperators, assert_alike, make_model, make_pass
+from tests.models.zoo import ZOO, build
 
 ALL = ("hidden", "attention")
 
@@ -193,6 +198,29 @@ def test_nan_in_rows_of_attention_is_counted(monkeypatch):
         single_pass.collect()
 
 
+def test_padding_of_attention_reaches_nothing(monkeypatch):
+    """Whatever queries and keys of padding hold, if the mask closes them the statistics are the same to the last bit."""
+    monkeypatch.setattr(torch_functions, "HOST_DEVICES", ())
+    collected = []
+    for filler in (0.0, 5.0, torch.nan):
+        single_pass = make_pass("bert", make_model("bert"), taps=("attention",))
+        attention = single_pass.attention
+        mask = torch.ones(3, 1, 1, 40, dtype=torch.bool)
+        mask[1, ..., 27:] = False
+
+        def receive(call, given=attention.mode.receive, filler=filler, mask=mask):
+            query, key = call.query.clone(), call.key.clone()
+            query[1, :, 27:] = key[1, :, 27:] = filler
+            given(replace(call, query=query, key=key, plain_query=query, plain_key=key, mask=mask))
+
+        attention.mode.receive = receive
+        single_pass.reduce(single_pass.feeder.batch(0))
+        collected.append(single_pass.collect())
+    for other in collected[1:]:
+        for site, statistics in collected[0].items():
+            assert_alike(statistics, other[site], 0.0)
+
+
 def test_everything_comes_to_the_host_in_one_transfer(monkeypatch):
     monkeypatch.setattr(torch_functions, "HOST_DEVICES", ())
     single_pass = make_pass("bert", make_model("bert"), taps=ALL)
@@ -298,3 +326,22 @@ def test_operations_beyond_the_forward_pass():
     print(f"bytes {mode.bytes['state'] / mode.bytes['model']:.1%} of the model and the end of the batch")
     assert 0.04 < share < 0.06
     assert mode.counts["state"] <= 12 * 13
+
+
+@pytest.mark.parametrize("title", ["ModernBERT", "DeBERTa-v2", "Qwen3"])
+def test_a_model_by_name_in_batches_of_several_lengths(title, texts, tmp_path, monkeypatch):
+    """Items that lie in several batches, windows of attention, and a first pass of another size than all others."""
+    folder, measured = str(build(next(small for small in ZOO if small.title == title), tmp_path / "small")), []
+    for devices in (torch_functions.HOST_DEVICES, ()):
+        monkeypatch.setattr(torch_functions, "HOST_DEVICES", devices)
+        options = Options(batch_size=2, sample=50, taps=ALL, seq_len=48)
+        feeder = ModelFeeder(resolve_model(folder), open_source(str(texts)), options)
+        feeder.model.base.double()
+        single_pass = Pass(feeder, options)
+        single_pass.learn(feeder.probe())
+        for window in feeder.windows():
+            for batch in window:
+                single_pass.reduce(batch)
+        measured.append(single_pass.finish())
+    for site, statistics in measured[0].items():
+        assert_alike(statistics, measured[1][site], 1e-9)

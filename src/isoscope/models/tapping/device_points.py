@@ -6,12 +6,14 @@ and is done for all states of a forward pass together.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from isoscope.core.errors import IsoscopeError
 from isoscope.models.tapping.batch_plan import BatchPlan, Planner
 from isoscope.models.tapping.device_memory import DeviceMemory, HostMemory, column_products, products_size, symmetric_matrix
 from isoscope.models.tapping.layout import Layout
@@ -71,6 +73,7 @@ class PointBank:
         self._shifted = np.zeros((self.channels, len(self.names)), dtype=bool)
         self._open: Tensor | None = None
         self._plans: dict[int, tuple[Layout, BatchPlan]] = {}
+        self._seen: Counter[int] = Counter()
         self._plan: BatchPlan | None = None
         self._first = self._stop = 0
         self._waiting: list[tuple[Tensor, list[Tensor], Tensor]] = []
@@ -78,7 +81,13 @@ class PointBank:
     def end_batch(self) -> None:
         """Add everything that waits; the next layouts are those of another batch."""
         self.flush()
+        # The items, and the points of the sample, were planned for all channels at once.
+        if any(seen != self.channels for seen in self._seen.values()):
+            raise IsoscopeError(
+                "States of equal width see different positions in one batch, which cannot be measured where they lie; use --device cpu."
+            )
         self._plans.clear()
+        self._seen.clear()
         self._plan = None
 
     def reduce(self, first: int, x: Tensor, layout: Layout) -> None:
@@ -86,6 +95,7 @@ class PointBank:
         if id(layout) not in self._plans:
             self._plans[id(layout)] = layout, self.planner.plan(layout)
         plan = self._plans[id(layout)][1]
+        self._seen[id(layout)] += x.shape[1]
         if first != self._stop or plan is not self._plan:
             self.flush()
         self._plan = plan
