@@ -24,7 +24,7 @@ from isoscope.statistics.site_statistics import SiteStatistics
 SMALL_D = 256
 """Up to this dimension products are taken in float64: such models are quick anyway, and their small spectra show every rounding."""
 WAITING = 1 << 24
-"""So many numbers of states that are not yet added to the sums are kept, at most."""
+"""The most numbers of states that are kept before they are added to the sums."""
 
 
 class PointBank:

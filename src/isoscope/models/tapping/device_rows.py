@@ -27,7 +27,7 @@ LOW = -1e30
 SCORES = 1 << 25
 """Scores that are reduced at a time."""
 WAITING = 1 << 22
-"""So many rows that are not yet added to the sums are kept, at most."""
+"""The most rows that are kept before they are added to the sums."""
 
 
 @dataclass(frozen=True)

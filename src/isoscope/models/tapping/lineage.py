@@ -107,7 +107,7 @@ class Lineage:
         return repeats
 
     def repeats_heads(self, heads: int, copies: int) -> bool:
-        """Whether an ancestor has an axis of so many heads, and the next has copies of each on the axis after it."""
+        """Whether an ancestor has these heads on axis 1, and the tensor made of it has copies of each on the axis after them."""
         return any(
             len(parent.shape) >= 3 and child.shape[:3] == (*parent.shape[:2], copies) and parent.shape[1] == heads
             for child, parent in zip(self.nodes, self.nodes[1:], strict=False)
