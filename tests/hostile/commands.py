@@ -203,7 +203,7 @@ OPTIONS = ("", "-1", "0", "1", "2", "1.5", "2147483648", str(1 << 63), "9" * 30,
 OPTIONS += ("-", "0-99999999999", "1-9999999999:x1", "/dev/zero", "/dev/null", "../../..", "[" * 3000, "𝟙٣", "{step}", "auto", "all")
 OPTIONS += ("1/0", "a=b")
 """What may stand behind any option."""
-TIME = ("train --steps", "block --draws")
+TIME = ("train --steps", "untrained-block --draws")
 """Who asks for more of these gets it, however long it takes."""
 
 

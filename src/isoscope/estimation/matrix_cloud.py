@@ -14,7 +14,7 @@ from isoscope.core.site import POINTS
 from isoscope.estimation.cloud import PARTS, Cloud
 from isoscope.estimation.neighbours import row_hashes
 from isoscope.statistics.jackknife_groups import GROUPS
-from isoscope.statistics.kernel import Sums, as_block, block_sums, to_host
+from isoscope.statistics.kernel import Sums, as_block, as_float64, block_sums
 from isoscope.statistics.sample import mix, point_hashes
 from isoscope.statistics.site_statistics import SiteStatistics
 
@@ -64,15 +64,14 @@ def accumulate(
     bad, first_bad, at = 0, -1, start
     for raw in blocks:
         # `points` go to the sample as they are stored: in float64 it would be twice as large. `block` is what the sums read. Second moments
-        # agree with brute force in float64 to 1e-6 (docs/performance.md), which float32 products would not. On an accelerator, which may
-        # have no fast float64, they stay in float32, and eigenvalues within its rounding count as zero.
+        # agree with brute force in float64 to 1e-6 (docs/performance.md), which float32 products would not.
         block = points = as_block(raw)
-        if (second or cosine) and (isinstance(block, np.ndarray) or block.device.type == "cpu"):
-            block = to_host(block)
+        if second or cosine:
+            block = as_float64(block)
         nonfinite = _add_block(statistics, block, points, at, run, seed, directions_only=parts <= {"directions", "groups"})
         # Bad rows do not stop the reading: the error then names how many there are, not only the first.
         if nonfinite and not bad:
-            first_bad = at + int(np.flatnonzero(~np.isfinite(to_host(points)).all(1))[0])
+            first_bad = at + int(np.flatnonzero(~np.isfinite(as_float64(points)).all(1))[0])
         bad += nonfinite
         at += len(block)
         progress(len(block))
@@ -164,7 +163,7 @@ def read_cloud(
     # a power of two, so that scaling loses no digit and all ratios stay as they are.
     exponent = _exponent(statistics)
     if abs(exponent) > FAR_EXPONENT:
-        statistics = accumulate((np.ldexp(to_host(as_block(block)), -exponent) for block in read()), n, d, parts, **options)
+        statistics = accumulate((np.ldexp(as_float64(as_block(block)), -exponent) for block in read()), n, d, parts, **options)
     report_zeros(statistics, name)
     cloud = Cloud.of(statistics, "all")
     assert cloud is not None
@@ -186,7 +185,7 @@ def _hash_rows(blocks: Iterable[Any], n: int, hashes: list[np.ndarray]) -> Itera
     limit = np.uint64(min(MOST_HASHES / n, 1.0) * (2**64 - 2**11))
     for raw in blocks:
         block = as_block(raw)
-        of_block = row_hashes(np.ascontiguousarray(block if isinstance(block, np.ndarray) else block.cpu().numpy()))[0]
+        of_block = row_hashes(np.ascontiguousarray(block))[0]
         hashes.append(of_block[of_block <= limit] if n > MOST_HASHES else of_block)
         yield block
 

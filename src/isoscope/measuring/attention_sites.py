@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from isoscope.measuring.options import Options
 from isoscope.models.tapping.attention_call import AttentionCall
 from isoscope.models.tapping.attention_rows import ablate_queries, attention_rows, count_scores
 from isoscope.models.tapping.attention_tap import AttentionTap
+from isoscope.models.tapping.device_statistics import DeviceStatistics, Origin
 from isoscope.models.tapping.layout import BatchLayout, Layout
 from isoscope.models.tapping.reduction import reduce_heads, reduce_rows
 from isoscope.models.tapping.tap import Tap
@@ -36,6 +37,8 @@ class Size:
     key_heads: int
     e: int
     scale: float
+    queries: Origin
+    keys: Origin
 
 
 @dataclass
@@ -50,9 +53,9 @@ class QueryKeySums:
         """Add the counted queries (b, t) and keys (b, s) of a call, as attention takes them."""
         for name, tensor, counted in (("q", call.query, queries), ("k", call.key, keys)):
             # In float64: the variance of the keys is a difference of two sums that may be nearly equal.
-            points = tensor.double() * torch.as_tensor(counted, device=tensor.device)[:, None, :, None]
+            points = tensor.double() * torch.as_tensor(counted)[:, None, :, None]
             for power, key in ((1, name), (2, name + name)):
-                total = (points**power).sum((0, 2)).cpu()
+                total = (points**power).sum((0, 2))
                 self.sums[key] = self.sums[key] + total if key in self.sums else total
         self.n += int(queries.sum())
         self.keys += int(keys.sum())
@@ -76,27 +79,38 @@ class AttentionSites:
     def __init__(self, tap: Tap, options: Options, slices: list[str], name: str, longest: int | None) -> None:
         self.tap, self.options, self.slices, self.name, self.longest = tap, options, slices, name, longest
         self.mode = AttentionTap(tap.running, self._learn)
+        self.mode.wants_bias = options.ablate_queries
         self.sizes: dict[Site, Size] = {}
         self.sums: dict[Site, QueryKeySums] = {}
         self.statistics: Statistics = {}
         self.layout: BatchLayout | None = None
 
     def _learn(self, call: AttentionCall) -> None:
-        self.sizes.setdefault(call.site, Size(call.query.shape[1], call.key.shape[1], call.query.shape[-1], call.scale))
+        (_, h, _, e), heads = call.query.shape, call.key.shape[1]
+        self.sizes.setdefault(call.site, Size(h, heads, e, call.scale, Origin.of(call.query), Origin.of(call.key)))
 
-    def begin(self, statistics: Statistics) -> None:
-        """Add empty statistics for every attention that the first pass has shown and the options ask for."""
-        self.statistics = statistics
+    def begin(self, statistics: Statistics, on_device: DeviceStatistics) -> None:
+        """Add empty statistics for every attention that the first pass has shown and the options ask for.
+
+        Medians, and attention with other queries, are not computed on a device: such calls are copied to the host.
+        """
+        self.statistics, self.on_device = statistics, on_device
+        moves = self.options.attention_median or self.options.ablate_queries
         for site, size in self.sizes.items():
             if not self.options.wants(site, self.tap.depth[site.stack]):
                 continue
             for kind in self._row_kinds(site):
-                statistics[Site(site.stack, kind, site.layer)] = AttentionStatistics(
+                place = Site(site.stack, kind, site.layer)
+                statistics[place] = rows = AttentionStatistics(
                     size.heads, size.e, self.slices, scale=size.scale, median=self.options.attention_median, histogram=kind == site.kind
                 )
+                if not (size.queries.on_host or moves):
+                    on_device.add_rows(place, size.queries, rows)
             for kind, heads in self._vector_kinds(site).items():
-                sample = min(HEAD_SAMPLE, self.options.sample)
-                statistics[Site(site.stack, kind, site.layer)] = Heads(heads, size.e, self.slices, sample=sample)
+                place, sample = Site(site.stack, kind, site.layer), min(HEAD_SAMPLE, self.options.sample)
+                statistics[place] = points = Heads(heads, size.e, self.slices, sample=sample)
+                if not (size.queries.on_host or moves):
+                    on_device.add(place, size.keys if kind.endswith("key") else size.queries, points)
         self.mode.receive = self._receive
 
     def _row_kinds(self, site: Site) -> list[str]:
@@ -114,7 +128,7 @@ class AttentionSites:
 
         def receive(call: AttentionCall) -> None:
             queries, keys = self._layouts(call)
-            self.sums.setdefault(call.site, QueryKeySums()).add(call, queries.codes >= 0, keys.codes >= 0)
+            self.sums.setdefault(call.site, QueryKeySums()).add(call.on_host(), queries.codes >= 0, keys.codes >= 0)
 
         # The taps stay the same and only their receiver changes: calibration must see the queries exactly as the measurement does.
         self.layout, before = layout, self.mode.receive
@@ -134,6 +148,10 @@ class AttentionSites:
         if call.site not in self.statistics:
             return
         queries, keys = self._layouts(call)
+        if call.site in self.on_device:
+            self._reduce_on_device(call, queries, keys)
+            return
+        call = call.on_host()
         self._add_rows(call.site, call, queries)
         for kind, tensor, layout in self._vectors(call, queries, keys):
             site = Site(call.site.stack, kind, call.site.layer)
@@ -146,6 +164,21 @@ class AttentionSites:
             largest = sums.largest(len(ABLATIONS) - 1)
             for count, part in enumerate(ABLATIONS[1:], 1):
                 self._add_rows(_site_without(call, part), ablate_queries(call, dimensions=largest[:, :count]), queries)
+
+    def _reduce_on_device(self, call: AttentionCall, queries: Layout, keys: Layout) -> None:
+        vectors = [
+            (Site(call.site.stack, kind, call.site.layer), tensor, layout) for kind, tensor, layout in self._vectors(call, queries, keys)
+        ]
+        # Queries and keys of one attention are points of as many heads, and see the same positions: one step reduces both.
+        together = queries is keys and self.on_device.share_bank([site for site, _, _ in vectors])
+        for part in [vectors] if together else [[vector] for vector in vectors]:
+            joined = self.on_device.reduce([site for site, _, _ in part], [tensor for _, tensor, _ in part], part[0][2])
+        if together and call.plain_query is call.query and call.plain_key is call.key:
+            call = replace(call, query=joined[0], key=joined[1])  # they lie as a product needs them
+        rows, few = (self._choose_rows(call.query.shape[2], count) for count in (self.options.query_rows, HISTOGRAM_ROWS))
+        assert few is not None
+        if rows is None or len(rows):
+            self.on_device.reduce_rows(call.site, call, queries, rows, few)
 
     def _vectors(self, call: AttentionCall, queries: Layout, keys: Layout) -> list[tuple[str, Tensor, Layout]]:
         """The queries and keys of a call, each with its kind of site and its layout."""

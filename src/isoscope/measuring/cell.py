@@ -6,7 +6,6 @@ import gc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from isoscope.core.machine import forget_peak, peak_memory
@@ -79,8 +78,8 @@ def _reduce_source(
             progress.note(f"{reference.name}: the saved partial state does not match this measurement ({error}); starting over.")
             run.drop_partial(key)
     del saved
-    started, save_statistics = time.monotonic(), partial(pack_statistics, single_pass.statistics)
-    reduce_batches(single_pass, progress, lambda: run.save_partial(key, feeder.cursor(), save_statistics), options.save_every)
+    started, pack = time.monotonic(), lambda: pack_statistics(single_pass.collect())
+    reduce_batches(single_pass, progress, lambda: run.save_partial(key, feeder.cursor(), pack), options.save_every)
     return Reduced(single_pass.finish(), feeder.columns(), feeder.spec() | single_pass.marks(), time.monotonic() - started)
 
 

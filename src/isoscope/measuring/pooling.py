@@ -6,7 +6,7 @@ has positions, so that the vector is the mean over all positions of the item.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from isoscope.trust.safe_io import read_json
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from isoscope.measuring.options import Options
     from isoscope.models.tapping.layout import BatchLayout, Layout
     from isoscope.statistics.site_statistics import SiteStatistics
 
@@ -166,3 +167,20 @@ def _declared_modes(config: dict[str, Any], model: str) -> tuple[str, ...]:
     if not modes or set(modes) - set(DECLARED.values()):
         raise IsoscopeError(f"{model} pools by {', '.join(modes) or 'nothing'}, which is not computed here; use --pool mean, cls or last.")
     return modes
+
+
+def find_pooled_sites(
+    pooling: Pooling, shapes: Mapping[Site, Tensor], depth: Mapping[str, int], options: Options, pooled_output: Tensor | None
+) -> tuple[dict[Site, Site], dict[Site, int]]:
+    """By state, the site of the vectors that are pooled of it; and the width of each such site."""
+    from isoscope.models.tapping.blocks import points_of
+
+    states = [site for site in shapes if site.kind in ("hidden", "final")]
+    last = {stack: max(site.layer or 0 for site in states if site.stack == stack) for stack in depth}
+    sites = {site: Site(site.stack, "pooled", site.layer) for site in states}
+    if pooling.is_output:
+        output = Site(list(depth)[-1], "pooled", last[list(depth)[-1]])
+        width = 0 if pooled_output is None else pooled_output.flatten(1).shape[1]
+        return {site: pooled for site, pooled in sites.items() if pooled == output}, {output: width}
+    sites = {site: pooled for site, pooled in sites.items() if options.wants_pooled(site, depth[site.stack], last[site.stack])}
+    return sites, {pooled: int(points_of(shapes[site]).shape[-1]) * len(pooling.modes) for site, pooled in sites.items()}

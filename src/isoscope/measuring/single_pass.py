@@ -22,9 +22,10 @@ from isoscope.estimation.matrix_cloud import accumulate
 from isoscope.measuring.attention_sites import AttentionSites
 from isoscope.measuring.cost_estimate import StatisticsSize
 from isoscope.measuring.options import Options
-from isoscope.measuring.pooling import ItemPool, Pooling
+from isoscope.measuring.pooling import ItemPool, Pooling, find_pooled_sites
 from isoscope.models.loading.family import Stack
 from isoscope.models.tapping.blocks import Blocks, number_stages, points_of
+from isoscope.models.tapping.device_statistics import DeviceStatistics, Origin
 from isoscope.models.tapping.layout import BatchLayout, Slicer
 from isoscope.models.tapping.reduction import reduce_state
 from isoscope.models.tapping.tap import Tap
@@ -133,6 +134,9 @@ class Pass:
         self._pool: ItemPool | None = None
         self._pooled: dict[Site, Site] = {}
         """By state, the site of the vectors that are pooled of it."""
+        self._origins: dict[Site, Origin] = {}
+        self.on_device = DeviceStatistics()
+        """The statistics of the sites whose states lie on a device."""
         self._layout: BatchLayout | None = None
         self._calibrated = not options.ablate_queries
 
@@ -147,7 +151,11 @@ class Pass:
         shapes = self.tap.learn(run, None if self.attention is None else self.attention.mode)
         readings = [reading for site, shape in shapes.items() for reading in self._readings(site, shape)]
         self._dimensions = {site: int(points_of(state).shape[-1]) for site, state in readings}
-        self._plan_pooling(shapes)
+        if (pooling := feeder.pooling()) is not None:
+            self._pool = ItemPool(pooling, feeder.counted_unit, feeder.name)
+            self._pooled, widths = find_pooled_sites(pooling, shapes, self.tap.depth, self.options, feeder.pooled_output)
+            self._dimensions |= widths
+        self._origins = {site: self._origin(site, points_of(state)) for site, state in readings}
         feeder.ordered = {shape.dim() for site, shape in shapes.items() if site.kind == "hidden" and site.layer} == {3}
         for stack, depth in self.tap.depth.items():
             if depth == 0:
@@ -157,41 +165,30 @@ class Pass:
         self.empty()
         self.is_ready = True
 
-    def _plan_pooling(self, shapes: dict[Site, Tensor]) -> None:
-        """Find the states that are pooled, if any are to be."""
-        feeder, options, pooling = self.feeder, self.options, self.feeder.pooling()
-        if pooling is None:
-            return
-        self._pool = ItemPool(pooling, feeder.counted_unit, feeder.name)
-        states = [site for site in shapes if site.kind in ("hidden", "final")]
-        last = {stack: max(site.layer or 0 for site in states if site.stack == stack) for stack in self.tap.depth}
-        self._pooled = {site: Site(site.stack, "pooled", site.layer) for site in states}
-        if pooling.is_output:
-            stack = list(self.tap.depth)[-1]
-            self._pooled = {site: pooled for site, pooled in self._pooled.items() if pooled == Site(stack, "pooled", last[stack])}
-        for site, pooled in list(self._pooled.items()):
-            if not pooling.is_output and not options.wants_pooled(site, self.tap.depth[site.stack], last[site.stack]):
-                del self._pooled[site]
-                continue
-            of_output = None if feeder.pooled_output is None else feeder.pooled_output.flatten(1).shape[1]
-            width = of_output if pooling.is_output else int(points_of(shapes[site]).shape[-1]) * len(pooling.modes)
-            self._dimensions[pooled] = int(width or 0)
-
     def empty(self) -> None:
         """Start with empty statistics for every known site that is wanted."""
-        self.statistics = {}
+        self.statistics, self.on_device = {}, DeviceStatistics()
         for site, d in self._dimensions.items():
             if self.options.wants(site, self.tap.depth[site.stack]):
                 second = self._has_second_moments(site)
                 slices = [BODY] if site.kind in SINGLE_KINDS else self.feeder.slicer.names
                 cosine, sample = self.options.cosine_sd and second, self.options.sample_at(site, d)
-                self.statistics[site] = SiteStatistics(d, slices, second=second, cosine=cosine, sample=sample)
+                self.statistics[site] = empty = SiteStatistics(d, slices, second=second, cosine=cosine, sample=sample)
+                # A sink is told by norms, and directions have no second moments on a device: such states are copied to the host.
+                origin = self._origins.get(site)  # pooled vectors have none: they are few, and come to the host
+                if origin is not None and not (origin.on_host or cosine or "sink" in self.options.split_body):
+                    self.on_device.add(site, origin, empty)
         if self.attention is not None:
-            self.attention.begin(self.statistics)
+            self.attention.begin(self.statistics, self.on_device)
             if not self.attention.sizes:
                 raise IsoscopeError(f"{self.feeder.name} has no attention in its blocks; measure it without --taps attention.")
+        self.on_device.allocate()
         if not self.statistics:
             raise IsoscopeError(f"--layers {self.options.layers} chooses no layer of {self.feeder.name}.")
+
+    def _origin(self, site: Site, points: Tensor) -> Origin:
+        state = Site(site.stack, "hidden", site.layer) if site.kind == "map" else site
+        return Origin.of(points, self.tap.devices[state])
 
     def _has_second_moments(self, site: Site) -> bool:
         return self.options.wants_second(site, self.tap.depth[site.stack], self._dimensions[site])
@@ -209,7 +206,7 @@ class Pass:
         self._run_tapped(batch.run)
         if self._pool is not None and self._pool.pooling.is_output and (output := self.feeder.pooled_output) is not None:
             for pooled in self._pooled.values():
-                self._pool.add_vectors(self._statistics_of(pooled), pooled, output.flatten(1), np.ones(len(output)), batch.layout)
+                self._pool.add_vectors(self._statistics_of(pooled), pooled, output.flatten(1).cpu(), np.ones(len(output)), batch.layout)
         self._layout = None  # it holds the batch, which need not stay in memory while the next one is made
         if self.attention is not None:
             self.attention.layout = None
@@ -219,6 +216,7 @@ class Pass:
                     f"The blocks of {self.feeder.name} were called {self.tap.depth[stack]} times in the first batch and {calls} times in a "
                     "later one; layers can be told apart only where every batch calls them alike."
                 )
+        self.on_device.end_batch()
         self.feeder.finish_batch(batch)
 
     def _calibrate(self, first: Batch) -> None:
@@ -265,17 +263,23 @@ class Pass:
                 points = points_of(state)
                 b, t = points.shape[:2]
                 layout = self._layout.of_maps(b) if reading.kind == "map" else self._layout.of_states(reading.stack, b, t)
-                reduce_state(statistics, points, layout, reading, self.feeder.name)
-
+                if reading in self.on_device:
+                    self.on_device.reduce([reading], [points[:, None]], layout)
+                else:
+                    reduce_state(statistics, points.cpu(), layout, reading, self.feeder.name)
         if self._pool is not None and self._layout is not None and site in self._pooled and not self._pool.pooling.is_output:
             points = points_of(tensor)
             layout = self._layout.of_states(site.stack, *points.shape[:2])
-            self._pool.add_states(self._statistics_of(self._pooled[site]), self._pooled[site], points, layout, self._layout)
+            self._pool.add_states(self._statistics_of(self._pooled[site]), self._pooled[site], points.cpu(), layout, self._layout)
 
     def _statistics_of(self, site: Site) -> SiteStatistics:
         statistics = self.statistics[site]
         assert isinstance(statistics, SiteStatistics)
         return statistics
+
+    def collect(self) -> Statistics:
+        """The statistics so far, on the host; those on a device come in one transfer."""
+        return self.on_device.collect(self.statistics, self.feeder.name)
 
     def resume(self, cursor: dict[str, int], arrays: dict[str, np.ndarray]) -> None:
         """Continue from a saved state; raise a `StateMisfitError`, and change nothing, if it does not belong to these sites."""
@@ -295,6 +299,7 @@ class Pass:
 
     def finish(self) -> Statistics:
         """The statistics of every site and of the embedding tables, in the order of a table. All hold points, or none of a shard."""
+        self.statistics, self.on_device = self.collect(), DeviceStatistics()
         if self.options.shard[1] == 1 or any(statistics.slices_in_use for statistics in self.statistics.values()):
             self.feeder.check_not_empty()
             for site, statistics in self.statistics.items():
@@ -311,8 +316,9 @@ class Pass:
     def _reduce_table(self, site: Site, table: Tensor) -> SiteStatistics:
         n, d = table.shape
         reads = ["directions", "sums", "groups", "sample", *(["second"] if self.options.wants_second(site, 0, d) else [])]
+        held = table.detach().cpu()  # from a device in one transfer
         # In blocks: a table may be half of the model, and a float32 copy of it would not fit next to the model.
-        rows = (table[i : i + TABLE_ROWS].detach().float().cpu().numpy() for i in range(0, n, TABLE_ROWS))
+        rows = (held[i : i + TABLE_ROWS].float().numpy() for i in range(0, n, TABLE_ROWS))
         name = f"{site.kind} of {self.feeder.name}"
         return accumulate(rows, n, d, reads, allow_wide=True, sample=self.options.sample, seed=self.options.seed, name=name)
 

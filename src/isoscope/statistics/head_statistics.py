@@ -170,7 +170,7 @@ def _slice_sums(x: Block, mask: np.ndarray) -> Sums:
 
 def _take_positions(x: Block, positions: np.ndarray) -> Block:
     """Return these positions of (h, m, e)."""
-    return x[:, positions] if isinstance(x, np.ndarray) else x[:, namespace(x).as_tensor(positions, device=x.device)]
+    return x[:, positions] if isinstance(x, np.ndarray) else x[:, namespace(x).as_tensor(positions)]
 
 
 class SecondMoments:
@@ -189,7 +189,7 @@ class SecondMoments:
             x, mask = _gather_points(x, mask), np.ones((1, m), dtype=bool)
         if self.shift is None and self.n + m <= self.e:
             rows = x[0] if mask.all() else _gather_points(x, mask)[0]
-            self.held.append(np.array(rows if isinstance(rows, np.ndarray) else rows.cpu().numpy()))
+            self.held.append(np.array(as_block(rows)))
             self.n += m
             return
         held, self.held = self.held, []
@@ -243,7 +243,7 @@ def _gather_points(x: Block, mask: np.ndarray) -> Block:
     rows = x.swapaxes(1, 2)
     b, t = np.nonzero(mask)
     if not isinstance(x, np.ndarray):
-        b, t = (namespace(x).as_tensor(where, device=x.device) for where in (b, t))
+        b, t = (namespace(x).as_tensor(where) for where in (b, t))
     return rows[b, t].swapaxes(0, 1)[None]
 
 
@@ -253,12 +253,12 @@ def _products(x: Block, mask: np.ndarray, mean: Floats) -> np.ndarray:
         y = np.where(mask[:, None, :, None], x - mean[:, None].astype(x.dtype), 0)
         return np.asarray((y.swapaxes(2, 3) @ y).sum(0))
     xp = namespace(x)
-    centre = xp.as_tensor(mean, dtype=x.dtype, device=x.device)[:, None]
+    centre = xp.as_tensor(mean, dtype=x.dtype)[:, None]
     # One sequence at a time, in one buffer: a centred copy of the whole batch would double the memory of the states.
     y, outer = xp.empty_like(x[0], memory_format=xp.contiguous_format), x.new_zeros((len(mean), x.shape[3], x.shape[3]))
     for i, row in enumerate(x):
         xp.sub(row, centre, out=y)
         if not mask[i].all():
-            y.index_fill_(1, xp.as_tensor(np.flatnonzero(~mask[i]), device=x.device), 0)
+            y.index_fill_(1, xp.as_tensor(np.flatnonzero(~mask[i])), 0)
         xp.baddbmm(outer, y.swapaxes(1, 2), y, out=outer)
-    return np.asarray(outer.cpu().numpy())
+    return np.asarray(outer.numpy())

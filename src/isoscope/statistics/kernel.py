@@ -1,7 +1,7 @@
-"""The one kernel: a block of points becomes sums, where the block lives.
+"""The kernel on the host: a block of points becomes sums.
 
-It is written in the operations that numpy arrays and torch tensors share, so that this file needs no torch. A tensor on the
-CPU is seen as a numpy array without a copy; one on an accelerator is reduced there and only the sums come back.
+A torch tensor on the CPU is seen as a numpy array without a copy, so that this file needs no torch. States on an accelerator are reduced
+there (`models/tapping/device_points.py`).
 """
 
 from __future__ import annotations
@@ -38,18 +38,16 @@ def namespace(x: Block) -> Any:
 
 
 def as_block(x: Block) -> Block:
-    """`x` in a form that the kernel takes: float32 or float64; on the CPU a numpy array that shares the memory."""
-    if isinstance(x, np.ndarray):
-        return x if x.dtype in (np.float32, np.float64) else x.astype(np.float32)
-    x = x.detach()
-    if x.dtype not in (namespace(x).float32, namespace(x).float64):
-        x = x.float()
-    return x.numpy() if x.device.type == "cpu" else x
+    """`x` as a numpy array of float32 or float64, which shares the memory of an array or a tensor of these types on the CPU."""
+    if not isinstance(x, np.ndarray):
+        x = x.detach().cpu()
+        x = (x if x.dtype in (namespace(x).float32, namespace(x).float64) else x.float()).numpy()
+    return x if x.dtype in (np.float32, np.float64) else x.astype(np.float32)
 
 
-def to_host(x: Block) -> Floats:
+def as_float64(x: Block) -> Floats:
     """`x` as a float64 numpy array."""
-    return np.asarray(x if isinstance(x, np.ndarray) else x.cpu().numpy(), dtype=np.float64)
+    return np.asarray(x if isinstance(x, np.ndarray) else as_block(x), dtype=np.float64)
 
 
 @dataclass
@@ -81,7 +79,7 @@ class Sums:
         return cls(**{name: column(name) for name in names}, nonfinite=sum(part.nonfinite for part in parts))
 
 
-def block_sums(x: Block, mask: Block | None = None, *, directions_only: bool = False) -> Sums:
+def block_sums(x: np.ndarray, mask: np.ndarray | None = None, *, directions_only: bool = False) -> Sums:
     """The sums of a block.
 
     Args:
@@ -90,23 +88,21 @@ def block_sums(x: Block, mask: Block | None = None, *, directions_only: bool = F
         directions_only: leave out Σx and Σu², which the mean cosine does not need.
     """
     g, t = x.shape[:2]
-    xp = namespace(x)
-    like: dict[str, Any] = {"dtype": x.dtype} | ({} if isinstance(x, np.ndarray) else {"device": x.device})
-    weight = xp.ones((g, t), **like)
+    weight = np.ones((g, t), x.dtype)
     if mask is not None:
-        weight *= mask if isinstance(x, np.ndarray) else xp.as_tensor(mask, device=x.device)
+        weight *= mask
     # Zero vectors, NaN and lengths that overflow or underflow show in the squared norms. Almost every block has none of them.
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"), one_thread():
-        norm2, directions, total, squared = _tiles(x, weight, like, directions_only)
-        usable = xp.isfinite(norm2) & (norm2 > TINY)
-        if not bool(usable.all()):
+        norm2, directions, total, squared = _tiles(x, weight, directions_only)
+        usable = np.isfinite(norm2) & (norm2 > TINY)
+        if not usable.all():
             counted = weight > 0
-            if bool((counted & ~usable).any()):
-                return _scaled_sums(to_host(x), to_host(weight), directions_only)
-            x = xp.where(counted[..., None], x, xp.zeros_like(x))  # only masked points are odd, and nothing of them may reach a sum
-            x[..., 0] = xp.where(counted, x[..., 0], xp.ones_like(norm2))
-            norm2, directions, total, squared = _tiles(x, weight, like, directions_only)
-    lengths, points = to_host(norm2 * weight), to_host(weight).sum(1)
+            if (counted & ~usable).any():
+                return _scaled_sums(as_float64(x), as_float64(weight), directions_only)
+            x = np.where(counted[..., None], x, np.zeros_like(x))  # only masked points are odd, and nothing of them may reach a sum
+            x[..., 0] = np.where(counted, x[..., 0], np.ones_like(norm2))
+            norm2, directions, total, squared = _tiles(x, weight, directions_only)
+    lengths, points = as_float64(norm2 * weight), as_float64(weight).sum(1)
     return Sums(points, np.zeros(g), total, directions, squared, np.sqrt(lengths).sum(1), lengths.sum(1), 0)
 
 
@@ -125,7 +121,7 @@ def _scaled_sums(x: Floats, weight: Floats, directions_only: bool) -> Sums:
     # Σu does not depend on a point's scale, so it is taken from scaled points. Σx needs one unit for all, and lengths are scaled back.
     scaled = np.ldexp(x, -exponent[..., None])
     scaled[..., 0] = np.where(usable, scaled[..., 0], 1.0)  # a length that can be divided by, with no weight
-    norm2, directions, _, squared = _tiles(scaled, weight, {"dtype": np.float64}, directions_only)
+    norm2, directions, _, squared = _tiles(scaled, weight, directions_only)
     total = np.zeros_like(directions) if directions_only else (weight[:, None] @ x)[:, 0]
     norm = np.ldexp(np.sqrt(norm2), exponent) * weight
     bad, zeros = int((~finite & counted).sum()), (finite & ~usable & counted).sum(1).astype(np.float64)
@@ -145,9 +141,9 @@ def one_thread() -> Any:
     return _libraries().limit(limits=1)
 
 
-def _tiles(x: Block, weight: Block, like: dict[str, Any], directions_only: bool) -> tuple[Block, Floats, Floats, Floats]:
+def _tiles(x: np.ndarray, weight: np.ndarray, directions_only: bool) -> tuple[np.ndarray, Floats, Floats, Floats]:
     """Return ‖x‖² by point, and Σu, Σx and Σu² by segment: tile by tile, each tile read from memory once."""
-    can_fuse = isinstance(x, np.ndarray) and x.dtype == np.float32 and x.shape[1] >= LONG
+    can_fuse = x.dtype == np.float32 and x.shape[1] >= LONG
     one_pass = load_compiled("isoscope.statistics.kernel_fused") if can_fuse else None
     if one_pass is not None:
         # One pass needs 1.8 ms of CPU for 2048 × 768 points where tiles need 3.2, and 0.8 for the heads of 512 tokens where they need 3.0.
@@ -156,37 +152,34 @@ def _tiles(x: Block, weight: Block, like: dict[str, Any], directions_only: bool)
         sums[1:] *= not directions_only
         return norm2, sums[0], sums[1], sums[2]
     g, t, d = x.shape
-    xp = namespace(x)
-    rows = TILE_ROWS if isinstance(x, np.ndarray) else max(g * t, 1)
     # Long segments are cut into tiles; several short ones share a tile. Each tile's sums have a place of their own and are added in
-    # float64 at the end, so on the CPU float32 never adds up more than TILE_ROWS points.
-    across, along = max(1, rows // max(t, 1)), max(min(rows, t), 1)
+    # float64 at the end, so that float32 never adds up more than TILE_ROWS points.
+    across, along = max(1, TILE_ROWS // max(t, 1)), max(min(TILE_ROWS, t), 1)
     steps = -(-t // along)
-    ones, scratch = xp.ones(d, **like), xp.empty((min(across, g), along, d), **like)
-    norm2, u, total, squared = xp.empty((g, t), **like), *(xp.zeros((g, steps, d), **like) for _ in range(3))
-    dot = np.vecdot if isinstance(x, np.ndarray) else xp.linalg.vecdot
+    ones, scratch = np.ones(d, x.dtype), np.empty((min(across, g), along, d), x.dtype)
+    norm2, (u, total, squared) = np.empty((g, t), x.dtype), np.zeros((3, g, steps, d), x.dtype)
     for i in range(0, g, across):
         at: Any = slice(i, i + across) if across > 1 else i  # one segment is a plain matrix, which BLAS takes faster
         for step, j in enumerate(range(0, t, along)):
             tile, w = x[at, j : j + along], weight[at, j : j + along]
             lengths = norm2[at, j : j + along]
             if directions_only:
-                dot(tile, tile, out=lengths)
+                np.vecdot(tile, tile, out=lengths)
             else:
                 place = scratch[: tile.shape[0], : tile.shape[1]] if across > 1 else scratch[0, : tile.shape[0]]
-                square = xp.multiply(tile, tile, out=place)
-                xp.matmul(square, ones, out=lengths)
-            inverse = w / xp.sqrt(lengths)
+                square = np.multiply(tile, tile, out=place)
+                np.matmul(square, ones, out=lengths)
+            inverse = w / np.sqrt(lengths)
             _weighted_sum(inverse, tile, u[at, step])
             if not directions_only:
                 _weighted_sum(w, tile, total[at, step])
                 _weighted_sum(inverse * inverse, square, squared[at, step])
-    return norm2, to_host(u).sum(1), to_host(total).sum(1), to_host(squared).sum(1)
+    return norm2, u.sum(1, dtype=np.float64), total.sum(1, dtype=np.float64), squared.sum(1, dtype=np.float64)
 
 
-def _weighted_sum(w: Block, tile: Block, out: Block) -> None:
+def _weighted_sum(w: np.ndarray, tile: np.ndarray, out: np.ndarray) -> None:
     """Σ w·x over the points of each segment; a product of a vector and a matrix is faster than one of two matrices."""
-    if w.ndim == 1 and isinstance(tile, np.ndarray):
+    if w.ndim == 1:
         np.matmul(w, tile, out=out)
     else:
-        out[:] = w @ tile if w.ndim == 1 else (w[:, None, :] @ tile)[:, 0]
+        out[:] = (w[:, None, :] @ tile)[:, 0]

@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-from isoscope.statistics.kernel import Block, as_block, namespace
+from isoscope.statistics.kernel import Block, as_block
 
 Hashes = NDArray[np.uint64]
 MOVED = 256
@@ -73,12 +73,7 @@ class Sample:
         keep = np.flatnonzero((hashes <= self._limit) & (slice >= 0))
         while len(keep):
             now, keep = np.split(keep, [len(self._columns[0]) - self._held])
-            chosen = (
-                points[now]
-                if isinstance(points, np.ndarray)
-                else as_block(points[namespace(points).as_tensor(now, device=points.device)].cpu())
-            )
-            self._push(hashes[now], chosen, unit[now], index[now], slice[now])
+            self._push(hashes[now], as_block(points)[now], unit[now], index[now], slice[now])
             keep = keep[hashes[keep] <= self._limit]
 
     def _push(self, *part: np.ndarray) -> None:

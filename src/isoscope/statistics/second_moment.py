@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from isoscope.core.numerics import Floats
-from isoscope.statistics.kernel import Block, namespace, to_host
+from isoscope.statistics.kernel import Block, as_block, as_float64, namespace
 
 BLOCK_ROWS = 4096
 """Rows multiplied at a time; float32 products of this many rows lose less than the model's own rounding."""
@@ -58,7 +58,7 @@ class SecondMoment:
         """Add the rows of x, shape (m, d), float32 or float64; those numbered in `drop` are left out."""
         gone = 0 if drop is None else len(drop)
         if self._matrix is None and self.n + len(x) - gone <= self.d:
-            rows = x if isinstance(x, np.ndarray) else x.cpu().numpy()
+            rows = as_block(x)
             # One array, so that a merge adds all of them at once: the last digits then do not depend on how vectors were batched.
             self.held = [np.concatenate([*self.held, rows if drop is None else np.delete(rows, drop, axis=0)])]
             self.n += len(x) - gone
@@ -79,7 +79,7 @@ class SecondMoment:
             self.shift = _round_to_float32(_mean(x, drop))
             self._matrix = np.zeros((self.d, self.d))
         if m == 1:
-            x, drop = np.delete(to_host(x), drop, axis=0), _NONE  # one row has no spread by which to tell that it is far: use float64
+            x, drop = np.delete(as_float64(x), drop, axis=0), _NONE  # one row has no spread by which to tell that it is far: use float64
         rows, total, spread = _about(x, drop, self.shift)
         # Far from the shift, x − c has the offset's digits and not the spread's. Products about the block's own mean keep them, and the
         # difference of the two shifts is added in float64.
@@ -102,7 +102,7 @@ class SecondMoment:
             width = max(width, WIDE)
         for i in range(0, self.d, width):
             part = rows[:, i : i + width].T @ rows[:, i:]
-            self._matrix[i : i + width, i:] += part if isinstance(part, np.ndarray) else part.cpu().numpy()
+            self._matrix[i : i + width, i:] += as_block(part)
         self._whole = False
         return float(np.finfo(np.float64 if "64" in str(rows.dtype) else np.float32).eps)
 
@@ -226,7 +226,7 @@ def _mean(x: Block, drop: np.ndarray) -> Floats:
     if isinstance(x, np.ndarray):
         return np.asarray((x[keep] if len(drop) else x).mean(0, dtype=np.float64))
     xp = namespace(x)
-    return to_host((x[xp.as_tensor(keep, device=x.device)] if len(drop) else x).mean(0, dtype=xp.float64))
+    return as_float64((x[xp.as_tensor(keep)] if len(drop) else x).mean(0, dtype=xp.float64))
 
 
 def _about(x: Block, drop: np.ndarray, shift: Floats) -> tuple[Block, Floats, float]:
@@ -237,10 +237,10 @@ def _about(x: Block, drop: np.ndarray, shift: Floats) -> tuple[Block, Floats, fl
         return y, y.sum(0, dtype=np.float64), float(np.vecdot(y, y).sum(dtype=np.float64))
     xp = namespace(x)
     y = _scratch(x)
-    xp.sub(x, xp.as_tensor(shift, dtype=x.dtype, device=x.device), out=y)
+    xp.sub(x, xp.as_tensor(shift, dtype=x.dtype), out=y)
     if len(drop):
-        y.index_fill_(0, xp.as_tensor(drop, device=x.device), 0)
-    return y, to_host(y.new_ones(len(y)) @ y), float(xp.linalg.vecdot(y, y).sum())
+        y.index_fill_(0, xp.as_tensor(drop), 0)
+    return y, as_float64(y.new_ones(len(y)) @ y), float(xp.linalg.vecdot(y, y).sum())
 
 
 _BUFFER: list[Block] = []
@@ -248,14 +248,8 @@ _BUFFER: list[Block] = []
 
 def _scratch(x: Block) -> Block:
     """Return a buffer for a block like x, kept from call to call: fresh memory costs more than the subtraction that fills it."""
-    if (
-        not _BUFFER
-        or _BUFFER[0].shape[1] != x.shape[1]
-        or len(_BUFFER[0]) < len(x)
-        or _BUFFER[0].dtype != x.dtype
-        or _BUFFER[0].device != x.device
-    ):
+    if not _BUFFER or _BUFFER[0].shape[1] != x.shape[1] or len(_BUFFER[0]) < len(x) or _BUFFER[0].dtype != x.dtype:
         xp = namespace(x)
         with xp.inference_mode(False):  # a tensor made in inference mode could not be written to outside of it
-            _BUFFER[:] = [xp.empty(x.shape, dtype=x.dtype, device=x.device)]
+            _BUFFER[:] = [xp.empty(x.shape, dtype=x.dtype)]
     return _BUFFER[0][: len(x)]

@@ -6,7 +6,7 @@ import numpy as np
 
 from isoscope.core.numerics import Floats
 from isoscope.statistics.jackknife_groups import Groups
-from isoscope.statistics.kernel import Block, Sums, as_block, block_sums, namespace, to_host
+from isoscope.statistics.kernel import Block, Sums, as_block, as_float64, block_sums, namespace
 from isoscope.statistics.sample import Sample
 from isoscope.statistics.second_moment import SecondMoment
 
@@ -35,7 +35,7 @@ class Moments:
         """Add points, shape (n, d)."""
         block = as_block(points)
         sums = block_sums(block[None])
-        self.add(sums, block, None if sums.nonfinite == 0 else np.flatnonzero(~np.isfinite(to_host(block)).all(1)))
+        self.add(sums, block, None if sums.nonfinite == 0 else np.flatnonzero(~np.isfinite(as_float64(block)).all(1)))
 
     def add(self, sums: Sums, rows: Block | None, drop: np.ndarray | None = None) -> None:
         """Add sums, and the rows (n, d) behind them for the second moments, without those in `drop`."""
@@ -49,13 +49,13 @@ class Moments:
         if rows is None or not len(rows):
             return
         if not SHORT < float(sums.norm2.sum()) / max(float(sums.n.sum()), 1.0) < LONG:
-            rows = to_host(rows)  # products of float32 would overflow, or vanish
+            rows = as_float64(rows)  # products of float32 would overflow, or vanish
         if self.second is not None:
             self.second.update(rows, drop)
         if self.cosine is not None:
             xp = namespace(rows)
             largest = abs(rows).max(-1) if isinstance(rows, np.ndarray) else abs(rows).amax(-1)
-            alive = to_host(largest) > 0
+            alive = as_float64(largest) > 0
             alive[drop if drop is not None else []] = False
             scaled = rows / xp.where(largest > 0, largest, xp.ones_like(largest))[:, None]  # or squares of very short rows would vanish
             norms = xp.sqrt((scaled * scaled).sum(-1))

@@ -41,6 +41,13 @@ class AttentionCall:
     plain_key: Tensor
     """As `key`, at the same point."""
 
+    def on_host(self) -> AttentionCall:
+        """The same call with its tensors in the memory of the host; the call itself if they lie there."""
+        if self.query.device.type == "cpu":
+            return self
+        moved = {name: part.cpu() if isinstance(part, Tensor) else part for name, part in vars(self).items()}
+        return AttentionCall(**moved)
+
 
 @dataclass(frozen=True)
 class SequenceScores:
@@ -156,7 +163,7 @@ class Window:
         """The window of a mask (m, n), or of m rows and n keys if everything is open."""
         if seen is None:
             return cls(None, slice(0, n), n, spans=(np.zeros(m, dtype=np.int64), np.full(m, n)))
-        mask = seen.cpu().numpy()  # numpy finds first and last in a row of bools several times faster than torch
+        mask = seen.numpy()  # numpy finds first and last in a row of bools several times faster than torch
         columns = np.flatnonzero(mask.any(0))
         if not len(columns):
             return cls(seen, slice(0, 0), 0)
@@ -170,14 +177,14 @@ class Window:
         count, start = mask.sum(1), mask.argmax(1)
         stop = np.where(count > 0, width - mask[:, ::-1].argmax(1), start)
         spans = (start, stop) if bool((stop - start == count).all()) else None
-        return cls(seen, between, torch.from_numpy(count).to(seen.device), edge, spans=spans)
+        return cls(seen, between, torch.from_numpy(count), edge, spans=spans)
 
     @cached_property
     def _caps(self) -> dict[float, Tensor]:
         """(m, edge) the factor, minimum or maximum that writes each value to closed positions and leaves open ones alone."""
         assert self.seen is not None
         part = self.seen[:, self.between][:, self.edge]
-        infinite = torch.full(part.shape, torch.inf, device=part.device)
+        infinite = torch.full(part.shape, torch.inf)
         return {
             0.0: part.to(torch.float32),
             SAFE[0]: infinite.masked_fill(~part, SAFE[0]),

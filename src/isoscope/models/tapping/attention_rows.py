@@ -1,4 +1,4 @@
-"""Rows of attention reduced to numbers, block by block: the B × H × L × L tensor of probabilities is never held.
+"""Rows of attention reduced to numbers on the host, block by block: the B × H × L × L tensor of probabilities is never held.
 
 A row of scores s has the entropy logsumexp(s) − Σ p·s. Its largest, median and smallest probabilities are those of its scores, as
 exp(s − logsumexp(s)). A number added to all scores of a row changes no probability. So every row is reduced about its own mean, which
@@ -21,8 +21,6 @@ from isoscope.statistics.attention_statistics import score_counts
 
 BLOCK = 1 << 17
 """Scores that one thread reduces at a time: with their exponentials they stay in its second-level cache."""
-LARGE_BLOCK = 1 << 21
-"""The same on an accelerator, where launches cost more than memory."""
 _VALUES = _OFFSET, _SQUARES, _LOW, _HIGH, _SHIFT, _TOTAL, _DOT, _FIRST, _LOWER, _UPPER = tuple(range(10))
 """The values of each row. _OFFSET is its mean. About the mean: _SQUARES is Σs², _LOW and _HIGH its smallest and largest score. _SHIFT is
 subtracted before exponentials; _TOTAL is their sum, _DOT their sum times the shifted scores, _FIRST the first one. _LOWER and _UPPER are
@@ -55,7 +53,7 @@ class AttentionRows:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The fields as numpy arrays by name, as `AttentionStatistics.update` takes them."""
-        return {name: value.cpu().numpy() for name, value in vars(self).items() if value is not None}
+        return {name: value.numpy() for name, value in vars(self).items() if value is not None}
 
 
 def attention_rows(
@@ -72,9 +70,9 @@ def attention_rows(
     with torch.inference_mode():
         reducer = _RowReducer(call, len(rows) if rows is not None else call.query.shape[2], median)
         for i in range(call.query.shape[0]):
-            chosen = torch.arange(call.query.shape[2], device=call.query.device) if rows is None else rows.to(call.query.device)
+            chosen = torch.arange(call.query.shape[2]) if rows is None else rows
             places = None
-            if counted is not None and not bool((counts := counted[i].to(chosen.device)[chosen]).all()):
+            if counted is not None and not bool((counts := counted[i][chosen]).all()):
                 places = counts.nonzero()[:, 0]
                 chosen = chosen[places]
             if len(chosen):
@@ -85,7 +83,7 @@ def attention_rows(
 
 def query_row_scores(call: AttentionCall, rows: Tensor) -> tuple[Tensor, Tensor]:
     """(b, h, r, s) the scores of a few query rows, and which of them are open."""
-    h, rows = call.query.shape[1], rows.to(call.query.device)
+    h = call.query.shape[1]
 
     def select_rows(part: Tensor) -> Tensor:
         part = part.reshape((1,) * (4 - part.dim()) + part.shape)
@@ -106,8 +104,8 @@ def count_scores(call: AttentionCall, rows: Tensor, counted: Tensor) -> np.ndarr
 
     `counted` (b, t) is False where a row is padding.
     """
-    scores, is_open = (part.cpu().numpy() for part in query_row_scores(call, rows))
-    seen = is_open & counted.cpu().numpy()[:, None, rows.cpu().numpy(), None]
+    scores, is_open = (part.numpy() for part in query_row_scores(call, rows))
+    seen = is_open & counted.numpy()[:, None, rows.numpy(), None]
     return np.stack([score_counts(scores[:, j][seen[:, j]]) for j in range(scores.shape[1])])
 
 
@@ -123,7 +121,7 @@ def ablate_queries(call: AttentionCall, *, mean_query: Tensor | None = None, dim
     if mean_query is not None:
         query = query - mean_query.to(query)[None, :, None]
     if dimensions is not None:
-        stays = query.new_ones(query.shape[1], query.shape[3]).scatter_(1, dimensions.to(query.device), 0.0)
+        stays = query.new_ones(query.shape[1], query.shape[3]).scatter_(1, dimensions, 0.0)
         query = query * stays[None, :, None]
     return replace(call, query=query, scores=None)
 
@@ -133,19 +131,17 @@ class _RowReducer:
 
     def __init__(self, call: AttentionCall, r: int, median: bool) -> None:
         b, h, _, _ = call.query.shape
-        s, device = call.key.shape[2], call.query.device
-        like: dict[str, Any] = {"dtype": torch.float64 if call.query.dtype == torch.float64 else torch.float32, "device": device}
-        can_compile = device.type == "cpu" and like["dtype"] == torch.float32
-        self.compiled = load_compiled("isoscope.models.tapping.attention_fused") if can_compile else None
+        s = call.key.shape[2]
+        like: dict[str, Any] = {"dtype": torch.float64 if call.query.dtype == torch.float64 else torch.float32}
+        self.compiled = load_compiled("isoscope.models.tapping.attention_fused") if like["dtype"] == torch.float32 else None
         # The compiled reduction runs in one thread; torch divides a block among all of its own.
-        size = BLOCK * (torch.get_num_threads() if self.compiled is None else 1) if device.type == "cpu" else LARGE_BLOCK
-        self.step = max(size // max(s, 1), 1)
+        self.step = max(BLOCK * (torch.get_num_threads() if self.compiled is None else 1) // max(s, 1), 1)
         self.room = torch.empty((2, min(self.step, r) * s), **like)
         self.keys = torch.empty(call.key[0].numel(), **like)
         self.ones = torch.ones(s, **like)
         self.values = torch.full((len(_VALUES) if median else _LOWER, b, h, r), torch.nan, **like)
-        self.open = torch.zeros((b, h, r), dtype=torch.int64, device=device)
-        self.sees_first = torch.zeros((b, h, r), dtype=torch.bool, device=device)
+        self.open = torch.zeros((b, h, r), dtype=torch.int64)
+        self.sees_first = torch.zeros((b, h, r), dtype=torch.bool)
         self.received = torch.zeros((b, h, s), **like)
 
     def add_sequence(self, i: int, places: Tensor | None, item: SequenceScores) -> None:
@@ -259,19 +255,13 @@ class _RowReducer:
 
 
 def _row_dots(a: Tensor, b: Tensor, out: Tensor) -> None:
-    """Σ a·b by row. numpy needs no room for the products, torch on the CPU does."""
-    if a.device.type == "cpu":
-        np.vecdot(a.numpy(), b.numpy(), out=out.numpy())
-    else:
-        torch.linalg.vecdot(a, b, out=out)
+    """Σ a·b by row. numpy needs no room for the products, torch does."""
+    np.vecdot(a.numpy(), b.numpy(), out=out.numpy())
 
 
 def _middle_scores(s: Tensor, lower: Tensor, upper: Tensor, count: Tensor | int) -> None:
     """Write the two middle ones of each row's open scores; closed ones must be infinite. The rows are sorted in place."""
-    if s.device.type == "cpu":
-        s.numpy().sort(1)
-    else:
-        s.copy_(s.sort(1).values)
+    s.numpy().sort(1)
     if isinstance(count, int):
         lower.copy_(s[:, (count - 1) // 2])
         upper.copy_(s[:, count // 2])

@@ -20,7 +20,7 @@ from isoscope.models.tapping.attention_call import AttentionCall
 from isoscope.models.tapping.lineage import AttentionSide, Lineage, trace_lineage
 from isoscope.models.tapping.tap import autocast_off
 from isoscope.models.tapping.tensor_graph import TensorGraph
-from isoscope.models.tapping.torch_functions import Role, TorchCall, role_of
+from isoscope.models.tapping.torch_functions import Role, TorchCall, is_on_host, role_of
 from isoscope.models.tapping.written_scores import CLOSED, Scores
 
 MULTI_HEAD_ATTENTION = inspect.signature(functional.multi_head_attention_forward)
@@ -48,6 +48,8 @@ class AttentionTap(TorchFunctionMode):
     def __init__(self, where: Callable[[], tuple[str, int] | None], receive: Callable[[AttentionCall], None]) -> None:
         super().__init__()
         self.receive = receive
+        self.wants_bias = True
+        """Whether a bias is computed of scores that a model writes out: only attention with other queries needs it."""
         self.guard = HookGuard()
         self._see_call, self._see_output = self.guard.wrap(self._before_call), self.guard.wrap(self._after_call)
         self._where = where
@@ -55,6 +57,8 @@ class AttentionTap(TorchFunctionMode):
         self._graph = TensorGraph()
         self._weight_ids: dict[str, int] = {}
         self._mask: tuple[Tensor, Tensor | None, Tensor | None] | None = None
+        self._causal: Tensor | None = None
+        self._device_masks: dict[tuple[Any, ...], tuple[Tensor, Tensor]] = {}
         self._see_attention: dict[str, Callable[..., None]] = {
             "scaled_dot_product_attention": self._see_fused_attention,
             "multi_head_attention_forward": self._see_multi_head_attention,
@@ -64,7 +68,8 @@ class AttentionTap(TorchFunctionMode):
 
     def __exit__(self, *raised: Any) -> None:
         self._enter(None)
-        self._mask = None
+        self._mask = self._causal = None
+        self._device_masks.clear()
         super().__exit__(*raised)
         self.guard.raise_own_error()
 
@@ -146,16 +151,29 @@ class AttentionTap(TorchFunctionMode):
         )
         bias, mask = None, None
         if is_causal:
-            mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril()[None, None]
+            mask = self._causal_mask(query.shape[-2], key.shape[-2], query.device)
         elif attn_mask is not None:
             bias, mask = (None if x is None else _broadcast_mask(x, lead, heads) for x in self._split_mask(attn_mask))
         scale = query.shape[-1] ** -0.5 if scale is None else scale
         self._deliver(queries, keys.without_copies(), lines[0].weight_id, scale=scale, bias=bias, mask=mask, scores=None)
 
+    def _causal_mask(self, t: int, s: int, device: torch.device) -> Tensor:
+        """(1, 1, t, s) which keys each query may see. All layers get the same tensor."""
+        last = self._causal
+        if last is None or (*last.shape[2:], last.device) != (t, s, device):
+            self._causal = last = torch.ones(t, s, dtype=torch.bool, device=device).tril()[None, None]
+        return last
+
     def _split_mask(self, mask: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """The bias in a mask and the positions it leaves open. Models give every layer the same mask, so the last result is kept."""
         if mask.dtype == torch.bool:
             return None, mask
+        if not is_on_host(mask):
+            # Its numbers cannot be looked at, so it counts as both. Layers may make views of their own of the same numbers.
+            key = mask.data_ptr(), mask.shape, mask.stride()
+            if key not in self._device_masks:
+                self._device_masks[key] = mask, mask > CLOSED
+            return self._device_masks[key]
         if self._mask is None or self._mask[0] is not mask:
             is_open = _open_positions(mask)
             bias = mask.masked_fill(~is_open, 0)
@@ -178,10 +196,16 @@ class AttentionTap(TorchFunctionMode):
         if any(weight is None for weight in weights):
             raise self._cannot_follow("nn.MultiheadAttention has no weights for queries and keys")
         biases = (None, None) if given["in_proj_bias"] is None else given["in_proj_bias"].chunk(3)[:2]
+        inputs = [tensor if tensor.dim() == 3 else tensor[:, None] for tensor in (query, key)]
+        if query is key and not separate and packed is not None:  # both in one product, as the module computes them
+            both = slice(0, 2 * len(packed) // 3)
+            bias = None if given["in_proj_bias"] is None else given["in_proj_bias"][both]
+            outputs = list(functional.linear(inputs[0].transpose(0, 1), packed[both], bias).chunk(2, -1))
+        else:
+            outputs = [functional.linear(x.transpose(0, 1), w, bias) for x, w, bias in zip(inputs, weights, biases, strict=True)]
         sides = []
-        for tensor, weight, bias in zip((query, key), weights, biases, strict=True):
-            projected = functional.linear(tensor if tensor.dim() == 3 else tensor[:, None], weight, bias)
-            projected = projected.unflatten(-1, (given["num_heads"], -1)).permute(1, 2, 0, 3)
+        for tensor, output in zip((query, key), outputs, strict=True):
+            projected = output.unflatten(-1, (given["num_heads"], -1)).transpose(1, 2)
             node = self._graph.node_of(tensor)
             sides.append(AttentionSide(projected, projected, node, Lineage([node], [], node)))
         b, h, t, e = sides[0].tensor.shape
@@ -245,12 +269,12 @@ class AttentionTap(TorchFunctionMode):
         key = AttentionSide.from_tensor(scores.operands[1], scores.nodes[1], lines[1], as_keys).without_copies()
         mask = _open_positions(given) if scores.masked or scores.biased else None
         bias = None
-        if scores.biased:
+        if scores.biased and self.wants_bias:
             # Whatever was done to the scores besides scaling them is the difference to the scaled product.
             keys = key.tensor.repeat_interleave(h // key.tensor.shape[1], 1)
             bias = given - scores.factor * (query.tensor @ keys.mT).to(given.dtype)
             bias = bias if mask is None else bias.masked_fill(~mask, 0)
-        if mask is not None and bool(mask.all()):
+        if mask is not None and is_on_host(mask) and bool(mask.all()):
             mask = None
         self._deliver(query, key, lines[0].weight_id, scale=scores.factor, bias=bias, mask=mask, scores=given)
 

@@ -154,6 +154,7 @@ class BatchLayout:
         self._states: dict[tuple[str, int, int], Layout] = {}
         self._maps: dict[int, Layout] = {}
         self._windows: dict[tuple[int, int, int], Layout] = {}
+        self._cuts: dict[tuple[str, int, int, int], Layout] = {}
         self._chunk: dict[Site, int] = {}
 
     def of_states(self, stack: str, b: int, t: int) -> Layout:
@@ -204,7 +205,11 @@ class BatchLayout:
             of_queries = self.of_windows(block[0], *queries)
         else:
             start = self._chunk.get(site, 0)
-            of_queries = whole.cut_columns(start, queries[1])
+            # The same object for every layer: what is made of a layout is made once.
+            cut = site.stack, block[0], start, queries[1]
+            if cut not in self._cuts:
+                self._cuts[cut] = whole.cut_columns(start, queries[1])
+            of_queries = self._cuts[cut]
             self._chunk[site] = (start + queries[1]) % block[1]
         if site.kind.startswith("cross"):
             before = stacks[: stacks.index(site.stack)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from isoscope.models.tapping.torch_functions import Role
+from isoscope.models.tapping.torch_functions import Role, is_on_host
 
 if TYPE_CHECKING:
     from isoscope.models.tapping.written_scores import Scores
@@ -106,6 +106,13 @@ class Lineage:
                 repeats *= child.numel // parent.numel
         return repeats
 
+    def repeats_heads(self, heads: int, copies: int) -> bool:
+        """Whether an ancestor has these heads on axis 1, and the tensor made of it has copies of each on the axis after them."""
+        return any(
+            len(parent.shape) >= 3 and child.shape[:3] == (*parent.shape[:2], copies) and parent.shape[1] == heads
+            for child, parent in zip(self.nodes, self.nodes[1:], strict=False)
+        )
+
     def count_heads(self) -> int | None:
         """The number of heads in the first axis of a tensor (b · h, t, e): an ancestor still has them in an axis of their own."""
         if len(self.nodes[0].shape) != 3:
@@ -170,7 +177,10 @@ class AttentionSide:
         if copies == 1 or heads % copies:
             return self
         grouped = self.tensor.unflatten(1, (-1, copies))
-        if not bool((grouped == grouped[:, :, :1]).all()):  # repeated along another axis than the heads
+        if is_on_host(self.tensor):
+            if not bool((grouped == grouped[:, :, :1]).all()):  # repeated along another axis than the heads
+                return self
+        elif not self.line.repeats_heads(heads // copies, copies):
             return self
         tensor = self.tensor[:, ::copies]
         return AttentionSide(tensor, tensor if self.plain is self.tensor else self.plain[:, ::copies], self.node, self.line)

@@ -14,7 +14,7 @@ from isoscope.models.tapping.attention_rows import AttentionRows
 from isoscope.models.tapping.layout import Layout
 from isoscope.statistics.attention_statistics import AttentionStatistics
 from isoscope.statistics.head_statistics import Heads
-from isoscope.statistics.kernel import DENSE, Sums, as_block, block_sums, to_host
+from isoscope.statistics.kernel import DENSE, Sums, as_block, as_float64, block_sums
 from isoscope.statistics.site_statistics import SiteStatistics
 
 SMALL_D = 256
@@ -26,7 +26,7 @@ def reduce_state(statistics: SiteStatistics, points: Tensor, layout: Layout, sit
     b, t, d = points.shape
     x = as_block(points)
     if layout.sink_codes is not None:
-        layout = layout.with_sinks(np.sqrt(to_host((x * x).sum(-1))))
+        layout = layout.with_sinks(np.sqrt(as_float64((x * x).sum(-1))))
     # torch takes the products of second moments even if numpy takes the sums: otherwise both would keep threads of their own awake.
     rows = points.detach().reshape(b * t, d)
     rows = rows.double() if d <= SMALL_D else rows if rows.dtype == torch.float64 else rows.float()
@@ -37,10 +37,10 @@ def reduce_state(statistics: SiteStatistics, points: Tensor, layout: Layout, sit
             sums = block_sums(x, mask)
             chosen, drop = rows, rest
         else:
-            chosen, drop = rows[torch.as_tensor(positions, device=rows.device)], None
+            chosen, drop = rows[torch.as_tensor(positions)], None
             sums = _sums_by_sequence(as_block(chosen), positions // t, b)
         if sums.nonfinite:
-            raise _not_finite(model, site, f"{sums.nonfinite} of {len(positions)} {statistics.names[code]} vectors")
+            raise not_finite(model, site, f"{sums.nonfinite} of {len(positions)} {statistics.names[code]} vectors of one batch")
         statistics.moments[code].add(sums, chosen, drop)
         parts[code] = sums
     if statistics.groups is not None:
@@ -56,7 +56,7 @@ def reduce_heads(heads: Heads, tensor: Tensor, layout: Layout, site: Site, model
     bad = heads.update(x, layout.codes, layout.group, unit=layout.unit, last=layout.last)
     if bad:
         code, count = next(iter(bad.items()))
-        raise _not_finite(model, site, f"{count} {heads.names[code]} vectors, over all heads,")
+        raise not_finite(model, site, f"{count} {heads.names[code]} vectors of one batch, over all heads")
     heads.draw(x, layout.hashes, layout.item, layout.index, layout.codes)
 
 
@@ -67,7 +67,7 @@ def reduce_rows(
     codes = layout.codes if rows is None else layout.codes[:, rows]
     bad = statistics.update(attention.arrays(), codes, layout.group)
     if bad:
-        raise _not_finite(model, site, f"{bad} rows of attention, over all heads,")
+        raise not_finite(model, site, f"{bad} rows of attention of one batch, over all heads")
 
 
 def _sums_by_sequence(rows: Any, owner: np.ndarray, b: int) -> Sums:
@@ -81,9 +81,9 @@ def _sums_by_sequence(rows: Any, owner: np.ndarray, b: int) -> Sums:
     return sums
 
 
-def _not_finite(model: str, site: Site, which: str) -> IsoscopeError:
+def not_finite(model: str, site: Site, which: str) -> IsoscopeError:
     """The error for NaN or infinity in a state: `which` vectors or rows, and how many."""
     return IsoscopeError(
-        f"{model} gives NaN or infinity at {site.label}: {which} of one batch. Nothing was averaged; look at the weights and the inputs, "
+        f"{model} gives NaN or infinity at {site.label}: {which}. Nothing was averaged; look at the weights and the inputs, "
         "or measure in float32 if it ran in a shorter type."
     )

@@ -66,6 +66,8 @@ class Tap:
         self.receive, self.inner, self.channels = receive, inner, channels
         self.layouts: dict[Site, str] = {}
         """How the channels of each map lie, if `learn` had to find out."""
+        self.devices: dict[Site, torch.device] = {}
+        """Where each state lies."""
         self.guard = HookGuard()
         self.stacks = {name: find_blocks(stack.module, name, stack.blocks) for name, stack in stacks.items()}
         self._norms = {name: find_norms(stack.module, self.stacks[name]) for name, stack in stacks.items()}
@@ -99,16 +101,17 @@ class Tap:
         That is how often blocks are called, what lies within them, how maps are laid out and whether the model turns autocast on.
 
         Returns:
-            For every site a tensor without content (on the meta device) of the shape that `receive` will get.
+            For every site a tensor without content (on the meta device) of the shape and type that `receive` will get.
         """
         trace = ChannelTrace()
-        states: dict[Site, torch.Size] = {}
+        states: dict[Site, Tensor] = {}
         calls: dict[BlockKey, list[InnerCall]] = {}
         outputs: dict[BlockKey, Tensor] = {}
 
         def note_state(site: Site, state: Tensor) -> None:
             trace.note(site, state)
-            states[site] = state.shape
+            states[site] = torch.empty_like(state, device="meta")
+            self.devices[site] = state.device
 
         def note_call(module: nn.Module, args: Any, output: Any) -> None:
             if self._entered is not None and isinstance(output, Tensor):
@@ -135,18 +138,19 @@ class Tap:
             self._plan_inner(block, inner_calls, outputs[block])
         return self._shapes_to_receive(states, calls)
 
-    def _shapes_to_receive(self, states: dict[Site, torch.Size], calls: dict[BlockKey, list[InnerCall]]) -> dict[Site, Tensor]:
+    def _shapes_to_receive(self, states: dict[Site, Tensor], calls: dict[BlockKey, list[InnerCall]]) -> dict[Site, Tensor]:
         """The shape of every state as later passes give it: channels first, and no norm between stages taken for the final one."""
         shapes = {}
-        for site, shape in states.items():
+        for site, state in states.items():
             if site.kind != "final" or site.layer == self.depth[site.stack] + 1:
-                shapes[site] = self._channels_first(site, torch.empty(shape, device="meta"))
+                shapes[site] = self._channels_first(site, state)
         for (stack, layer), planned in self._planned.items():
             for inner in planned:
                 last = [call for call in calls[stack, layer] if call.module is inner.module][-1]
                 for side, state in (("before", last.args[0]), ("after", last.output)):
-                    shape = torch.empty(state.shape, device="meta")
-                    shapes[Site(stack, f"{side}_{inner.role}", layer)] = shape.movedim(-1, 1) if inner.turned else shape
+                    site, shape = Site(stack, f"{side}_{inner.role}", layer), torch.empty_like(state, device="meta")
+                    shapes[site] = shape.movedim(-1, 1) if inner.turned else shape
+                    self.devices[site] = state.device
         return shapes
 
     def _find_layouts(self, trace: ChannelTrace) -> dict[Site, str]:

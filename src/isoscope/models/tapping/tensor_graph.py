@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from isoscope.models.tapping.lineage import Node, Replay
-from isoscope.models.tapping.torch_functions import CUTS, DIVISIONS, NEGATIONS, Role, TorchCall, float_tensors, scalar_value
+from isoscope.models.tapping.torch_functions import CUTS, DIVISIONS, NEGATIONS, Role, TorchCall, float_tensors
 from isoscope.models.tapping.written_scores import FOLLOWED, follow_scores, start_scores
 
 
@@ -125,5 +125,6 @@ def _make_replay(call: TorchCall, result: int | None) -> Replay | None:
         return call.func, call.args[1:], call.kwargs, result
     if call.name in NEGATIONS:
         return torch.neg, (), {}, None
-    by = scalar_value(call.args[1] if len(call.args) > 1 else call.kwargs.get("other"))
-    return None if by is None else (torch.div if call.name in DIVISIONS else torch.mul, (by,), {}, None)
+    by = call.args[1] if len(call.args) > 1 else call.kwargs.get("other")
+    is_number = by.numel() == 1 and not by.is_complex() if isinstance(by, Tensor) else isinstance(by, int | float)
+    return (torch.div if call.name in DIVISIONS else torch.mul, (by,), {}, None) if is_number else None

@@ -103,12 +103,21 @@ def float_tensors(values: Iterable[Any]) -> Iterator[Tensor]:
             yield from float_tensors(value)
 
 
+HOST_DEVICES = ("cpu",)
+"""The types of device whose values the host may look at without waiting, and whose states compiled code on the host reduces."""
+
+
+def is_on_host(tensor: Tensor) -> bool:
+    """Whether the host may look at the values of a tensor. Asking a device for a value makes both wait."""
+    return tensor.device.type in HOST_DEVICES
+
+
 def scalar_value(value: Any) -> float | None:
-    """The number that a value holds, be it a number or a tensor of one element; None for anything else.
+    """The number that a value holds, be it a number or a tensor of one element on the host; None for anything else.
 
     >>> scalar_value(2), scalar_value("2")
     (2.0, None)
     """
     if isinstance(value, Tensor):
-        return float(value.detach()) if value.numel() == 1 and not value.is_complex() else None
+        return float(value.detach()) if value.numel() == 1 and not value.is_complex() and is_on_host(value) else None
     return float(value) if isinstance(value, int | float) else None

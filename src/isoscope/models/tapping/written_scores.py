@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from isoscope.models.tapping.lineage import Node, Rearrange
-from isoscope.models.tapping.torch_functions import DIVISIONS, NEGATIONS, TRANSPOSITIONS, Role, TorchCall, scalar_value
+from isoscope.models.tapping.torch_functions import DIVISIONS, NEGATIONS, TRANSPOSITIONS, Role, TorchCall, is_on_host, scalar_value
 
 FOLLOWED = frozenset((Role.SHAPE, Role.JOIN, Role.TIMES, Role.PLUS, Role.MINUS, Role.MASK, Role.BEND))
 """The functions that may lie between a product and its softmax."""
@@ -120,8 +120,9 @@ def follow_scores(call: TorchCall, tensors: list[Tensor], nodes: tuple[Node, ...
 
 
 def _is_mask(added: Any, sign: int) -> bool:
-    """Whether every number that is added to scores is 0 or closes a position: then it is a mask, and no bias."""
-    return isinstance(added, Tensor) and bool(((added == 0) | (sign * added <= CLOSED)).all())
+    """Whether every number that is added to scores is 0 or closes a position: then it is a mask, and no bias. Of a tensor that is not on
+    the host nothing is known."""
+    return isinstance(added, Tensor) and is_on_host(added) and bool(((added == 0) | (sign * added <= CLOSED)).all())
 
 
 def _scale_scores(call: TorchCall, scores: Scores, tensor: Tensor, others: list[Any]) -> Scores:
@@ -135,7 +136,7 @@ def _scale_scores(call: TorchCall, scores: Scores, tensor: Tensor, others: list[
         return replace(scores, factor=scores.factor / by if divides else scores.factor * by)
     # A factor per head or per row can be moved into the queries, but only while the axes are still those of the product.
     in_order = scores.order == tuple(range(tensor.dim())) and tensor.dim() - 2 == len(scores.lead)
-    if in_order and isinstance(others[0], Tensor) and others[0].shape[-1] == 1:
+    if in_order and isinstance(others[0], Tensor) and others[0].shape[-1:] in ((), (1,)):
         return replace(scores, factors=(*scores.factors, 1 / others[0] if divides else others[0]))
     return replace(scores, biased=True)
 
