@@ -57,3 +57,8 @@ def test_help_groups_options_and_names_no_python_types(verb):
     known = ["Arguments", "What to measure", "On what", "How much", "Attention", "Where it runs", "Output"]
     assert headings == [name for name in known if name in headings]
     assert not re.search(r"<(bool|str|int|float|list)", text)
+
+
+@pytest.mark.parametrize("what", ["metrics", "sources", "figures", "recipes"])
+def test_lists_fit_however_long_the_words_in_their_texts_are(what):
+    fits(in_terminal("list", what))
