@@ -4,9 +4,10 @@ import re
 import struct
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from isoscope.charts.metric_plot import parse_length
+from isoscope.charts.metric_plot import parse_length, plot_metric
 from isoscope.core.errors import IsoscopeError
 from tests.measuring.made_runs import corpus, moved, write
 
@@ -47,6 +48,15 @@ def test_it_holds_the_values_the_intervals_and_the_null(run):
     for row in expected.to_dict("records"):
         assert drawn[row["kind"], row["layer"]] == pytest.approx((row["value"], row["low"], row["high"], row["null"]))
     assert "Mean cosine" in plot.svg  # the metric's title stands at the axis
+
+
+def test_pooled_vectors_are_a_line_of_their_own_as_on_the_page(run):
+    table = run.table("drift_norm", "all")
+    layer = table[table["kind"].eq("hidden")].tail(1)
+    plot = plot_metric(pd.concat([table, layer.assign(kind="pooled", value=7.0)]), "drift_norm", label="Drift")
+    rows = [row for rows in plot.spec["datasets"].values() for row in rows]
+    assert [(row["line"], row["value"]) for row in rows if row["kind"] == "pooled"] == [(f"{layer['model'].item()}, pooled", 7.0)]
+    assert len({row["line"] for row in rows}) == 2
 
 
 def test_what_cannot_be_drawn_is_a_user_error(run, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,14 @@ def test_the_table_reads_well(good: Path) -> None:
     assert "2 mit_is_isotropic: Not tested. It needs a MiT" in " ".join(answer.out.split())
     assert "3 resnet50_falls_with_depth, 3 resnet50_is_anisotropic: Not tested" in " ".join(answer.out.split())
     assert "every_transformer_has_an_anisotropic_layer" not in answer.out  # what holds needs no sentence
+
+
+def test_too_few_models_are_said_once(tmp_path: Path) -> None:
+    two = written(tmp_path / "two", same_models(THREE[:2], "token", RISING))
+    said = " ".join(isoscope("claims", two).worked().out.split())
+    assert re.search(r"\b[2-9] claims about kinds of models need at least 3 models; this run has 2\.", said)
+    assert "takes at least 3" not in said
+    assert "every_transformer_has_an_anisotropic_layer, undecided: The greatest cosine over the layers" in said
 
 
 def test_where_nothing_was_tried_there_is_no_table(tmp_path: Path) -> None:

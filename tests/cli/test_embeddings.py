@@ -60,6 +60,35 @@ def test_a_repair_is_tried_on_rows_that_it_was_not_fitted_to(tmp_path):
     assert re.search(r"^ *drift +0\.\d+ ! +-?[\d.e-]+ +-?[\d.e-]+ *$", shown.out, re.MULTILINE)
 
 
+def test_a_repair_takes_any_matrix_whose_halves_have_two_rows(tmp_path):
+    x = np.random.default_rng(0).standard_normal((40, 25))
+    np.save(tmp_path / "x.npy", x)
+    shown = isoscope("embeddings", tmp_path / "x.npy", "--repair", "centre").worked()
+    assert "20 points in 25 dimensions" in shown.out
+    np.save(tmp_path / "wide.npy", x.T)
+    isoscope("embeddings", tmp_path / "wide.npy", "--repair", "centre").refused("more dimensions than points")
+    np.save(tmp_path / "three.npy", x[:3, :2])
+    isoscope("embeddings", tmp_path / "three.npy", "--repair", "centre").refused("has 3, and 4 are needed.")
+
+
+def test_a_convention_has_its_own_numbers(tmp_path):
+    x = np.random.default_rng(0).standard_normal((200, 6)) + 1
+    np.save(tmp_path / "x.npy", x)
+    shown = isoscope("embeddings", tmp_path / "x.npy", "--convention", "godey2024", "-q").worked().out
+    u = x / np.linalg.norm(x, axis=1, keepdims=True)
+    cosine = (np.square(u.sum(0)).sum() - 200) / (200 * 199)
+    assert float(re.search(r"^mean_cosine@godey2024 +(\S+) ", shown, re.MULTILINE)[1]) == pytest.approx(cosine, abs=5e-4)
+    assert re.search(r"^drift@godey2024 +\d", shown, re.MULTILINE)
+
+
+def test_the_next_step_names_the_array_and_that_it_is_wide(tmp_path):
+    np.savez(tmp_path / "x.npz", a=np.random.default_rng(0).standard_normal((30, 60)), b=np.eye(3))
+    said = isoscope("embeddings", tmp_path / "x.npz", "--key", "a", "--allow-wide").worked().err
+    command = said.partition("Next:\n")[2].splitlines()[0].split()
+    assert command[3:6] == ["--key", "a", "--allow-wide"]
+    isoscope(*command[1:6]).worked()
+
+
 def test_a_repair_that_cannot_be_made_is_one_sentence(tmp_path):
     np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((60, 4)))
     for words, message in {

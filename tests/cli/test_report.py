@@ -54,3 +54,5 @@ def test_a_report_has_also_what_is_asked_for(good_run, tmp_path):
 def test_a_report_refuses_what_there_is_not(good_run, tmp_path):
     isoscope("report", good_run, "--out", tmp_path / "page.html", "--metric", "gride_scale").refused("gride_scale")
     assert not (tmp_path / "page.html").exists()
+    isoscope("report", good_run, "--out", tmp_path / "page.html", "--width", "86mm").refused("it needs --only layer_profile --metric NAME")
+    assert not (tmp_path / "page.html").exists()

@@ -54,6 +54,13 @@ def test_the_table_in_every_format(good_run, tmp_path):
     np.testing.assert_array_equal(stored["value"].astype("float64"), [np.nan if row["value"] is None else row["value"] for row in rows])
 
 
+def test_a_file_of_another_kind_is_refused_and_not_filled_with_csv(good_run, tmp_path):
+    isoscope("table", good_run, "--out", tmp_path / "t.xlsx").refused("--out must end in .csv, .json or .parquet; ", "t.xlsx ends in .xlsx")
+    assert not (tmp_path / "t.xlsx").exists()
+    isoscope("table", good_run, "--format", "csv", "--out", tmp_path / "t.txt").worked()
+    assert (tmp_path / "t.txt").read_text().startswith("model,")
+
+
 def test_the_table_holds_what_numpy_computes(good_run, gpt2):
     """The static input embedding is a matrix, so its numbers can be computed without isoscope."""
     from safetensors.numpy import load_file

@@ -18,9 +18,18 @@ def test_the_table_of_a_run_is_readable(good_run):
     lines = fits(in_terminal("table", good_run, "--metric", "mean_cosine"))
     text = "\n".join(lines)
     assert "fingerprint" not in text
-    assert re.search(r"^ *mean_cosine +input embedding +-?[\d.]+ +-?[\d.]+ to -?[\d.]+ +0\.0+ ± ", text, re.MULTILINE)
+    assert re.search(r"^mean_cosine\n +input embedding +-?[\d.]+ +-?[\d.]+ to -?[\d.]+ +0\.0+ ± ", text, re.MULTILINE)
     assert re.search(r"^ +final norm +0\.\d{3,4} +", text, re.MULTILINE)
     assert "isoscope table" in text.partition("Next:")[2]
+
+
+def test_every_row_of_the_table_of_a_run_names_its_layer(good_run):
+    """With long names of metrics and of layers, too, and with every interval next to its value."""
+    lines = fits(in_terminal("table", good_run))
+    assert "participation_ratio_corrected" in lines
+    numbers = [line for line in lines if re.search(r" to -?\d", line)]
+    assert len(numbers) > 50
+    assert all(re.match(r"  (input embedding|\d+|final norm|all layers) +-?\d\S* +-?\d\S* to -?\d", line) for line in numbers)
 
 
 def test_the_wide_table_has_layers_as_rows(good_run):
@@ -48,3 +57,8 @@ def test_help_groups_options_and_names_no_python_types(verb):
     known = ["Arguments", "What to measure", "On what", "How much", "Attention", "Where it runs", "Output"]
     assert headings == [name for name in known if name in headings]
     assert not re.search(r"<(bool|str|int|float|list)", text)
+
+
+@pytest.mark.parametrize("what", ["metrics", "sources", "figures", "recipes"])
+def test_lists_fit_however_long_the_words_in_their_texts_are(what):
+    fits(in_terminal("list", what))

@@ -137,6 +137,21 @@ def test_a_fault_is_found_in_every_draw_and_hardly_ever_another(make, name, repa
     assert others <= 3  # of 360
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+def test_all_directions_of_an_exactly_low_rank_are_in_use_and_none_is_removed(dtype):
+    """A repair that removes three dominant directions would leave nothing but rounding here."""
+    rng = np.random.default_rng(0)
+    x = (rng.standard_normal((N, 3)) @ rng.standard_normal((3, D))).astype(dtype)
+    faults = {name: check for name, check in checks_of(x).items() if check.outcome != FINE}
+    assert list(faults) == ["few dimensions in use"]
+    assert faults["few dimensions in use"].repair == 'Whiten("pca", n_components=3)'
+    assert faults["few dimensions in use"].sentence.startswith(f"3 of {D} dimensions hold 99 % of the variance;")
+
+
+def test_one_column_has_no_check_of_drift():
+    assert list(checks_of(np.random.default_rng(0).standard_normal((300, 1)))) == ["zero rows", "duplicates", "several cones"]
+
+
 def test_the_number_of_cones_is_found():
     for count in (2, 3, 5):
         found = [split_into_cones(cones(np.random.default_rng(draw), count)).cones for draw in range(50)]

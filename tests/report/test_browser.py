@@ -367,8 +367,15 @@ def test_a_chart_is_saved_as_picture_numbers_and_python(wide, made):
     line = rows[rows["line"].eq(SCRIPT)].iloc[5]
     own = table[table["model"].eq(line["line"]) & table["metric"].eq("between_cosine") & table["policy"].eq(line["policy"])]
     assert line["value"] == pytest.approx(own.loc[own["layer"].eq(line["layer"]) & own["kind"].eq(line["kind"]), "value"].item(), rel=5e-4)
-    python = panel.locator(".export code").inner_text()
-    assert python == 'from isoscope.report import draw_figure; draw_figure("RUN", "layer_profile", metric="between_cosine")'
+    code = panel.locator(".export code")
+    assert code.inner_text() == 'import isoscope; isoscope.open("RUN").plot("between_cosine")'
+    wide.page.locator("#policy span", has_text=re.compile("^body$")).click()
+    wide.settled()
+    assert code.inner_text() == 'import isoscope; isoscope.open("RUN").plot("between_cosine", policy="body")'
+    wide.page.locator("#policy span", has_text=re.compile("^all$")).click()
+    wide.settled()
+    other = wide.page.locator("#spectrum .export code").first.text_content()
+    assert other == 'from isoscope.report import draw_figure; draw_figure("RUN", "spectrum")'
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -69,7 +69,7 @@ def test_long_names_are_shortened_in_figures_and_stay_apart(tables):
     assert drawn["spec"].equals(table["spec"])
 
 
-def test_the_line_of_python_on_the_page_draws_the_chart(tmp_path):
+def test_the_lines_of_python_on_the_page_draw_the_chart(tmp_path):
     table, series = made_table(twin=False)
     own = table["model"].eq(SIX) & table["metric"].isin(["between_cosine", "drift_ratio"])
     run = Run(tmp_path / "run")

@@ -46,7 +46,7 @@ def test_claims_stand_under_their_paper_with_those_that_are_decided_first():
 def test_a_paper_without_claims_or_figures_here_is_left_out():
     assert paper_sections([], [claim("d", "undecided", tested=False)]) == []
     (paper,) = paper_sections(place_on_page([Drawing(figures["token_models"], [])]), [])
-    assert paper.figures == [("1", papers["godey2024"].figure("1").shows, "token_models")]
+    assert paper.figures == [("1", papers["godey2024"].select_figures("1")[0].shows, "token_models")]
 
 
 def test_the_page_says_once_why_two_models_decide_nothing():

@@ -98,7 +98,7 @@ def plot_metric(
     inches = parse_length(width)
     tall = 0.6 * inches if height is None else parse_length(height, "height")
     labelled = label_lines(escape_names(table))[0]
-    rows = select_layers(labelled)
+    rows = select_layers(labelled, pooled=True)
     own = rows[rows["metric"] == metric]
     second, names = rows[rows["metric"] == f"{metric}_norm_null"], line_names(own)
     parts = split_by_n(own, "line", title)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -154,6 +155,15 @@ def count_outcome(findings: Sequence[Finding], outcome: Outcome) -> int:
 def too_few_units(unit: str) -> str:
     """Why a claim about all models, or all suites, stays undecided."""
     return f"a claim about all {unit}s takes at least {FEWEST_MODELS}"
+
+
+def drop_too_few_units(sentence: str) -> str:
+    """A verdict's sentence without `too_few_units`, for a text that says it once for all claims.
+
+    >>> drop_too_few_units(f"It is so in 1 of 1 model; {too_few_units('character-level model')}.")
+    'It is so in 1 of 1 model.'
+    """
+    return re.sub(f"; {too_few_units('[^;]+?')}", "", sentence)
 
 
 def _count_models(levels: Thresholds, at_levels: Sequence[Mapping[str, Outcome]], measure: str, above: bool, unit: str) -> str:

@@ -49,7 +49,7 @@ What happens in the course of a training?
   isoscope sweep runs/my-training --data corpus.txt --out runs/along
   isoscope dynamics runs/along
 
-No model at hand? Two small trainings come with isoscope:
+No model yet? Two small trainings come with isoscope:
   isoscope sweep embedded --out runs/embedded
 
 `isoscope --help` lists all commands, `isoscope COMMAND --help` the options of one."""

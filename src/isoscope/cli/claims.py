@@ -42,7 +42,7 @@ def run(
     from isoscope.claims import claims
     from isoscope.cli.report import read_runs
     from isoscope.core.errors import Failures
-    from isoscope.report.paper_verdicts import verdict_rows
+    from isoscope.report.paper_verdicts import explain_undecided, verdict_rows
 
     claims(paper)  # refuses an unknown paper before anything is read
     table, series, _ = read_runs(runs, metric or [])
@@ -51,15 +51,20 @@ def run(
     if json:
         print_json([asdict(row) for row in verdicts])
     else:
-        _print_verdicts(verdicts)
+        _print_verdicts(verdicts, explain_undecided(verdicts, table["model"].nunique()))
         print_next_steps((f"isoscope report {' '.join(map(shlex.quote, runs))} --out report.html", "the claims with their charts"))
     failures.raise_all("the verdicts")
     if strict and any(row.outcome == "fails" for row in verdicts):
         raise typer.Exit(1)
 
 
-def _print_verdicts(verdicts: list[VerdictRow]) -> None:
-    """A table of the claims that were tested, a sentence on each that does not hold, and what the others need."""
+def _print_verdicts(verdicts: list[VerdictRow], too_few: str) -> None:
+    """A table of the claims that were tested, a sentence on each that does not hold, and what the others need.
+
+    `too_few` says once that there are too few models for some of them.
+    """
+    from isoscope.claims.verdicts import drop_too_few_units
+
     tested = [row for row in verdicts if row.findings or row.outcome == "error"]
     untested = [row for row in verdicts if row not in tested]
     table = new_table(["", "claim", "verdict", "effect", "tried on"], text=("claim", "tried on"), words=("verdict", "effect"))
@@ -67,9 +72,12 @@ def _print_verdicts(verdicts: list[VerdictRow]) -> None:
         table.add_row(row.number, row.statement, row.outcome, row.effect, row.tried_on, style=STYLES[row.outcome])
     if tested:
         print_table(table)
+    if too_few:
+        print_text(f"{too_few}\n")
     for row in sorted(tested, key=lambda row: list(STYLES).index(row.outcome)):
         if row.outcome != "holds":
-            print_text(f"{row.number} {row.name}, {row.outcome}: {row.said}", style=STYLES[row.outcome])
+            said = drop_too_few_units(row.said) if too_few else row.said
+            print_text(f"{row.number} {row.name}, {row.outcome}: {said}", style=STYLES[row.outcome])
     if untested:
         print_text(f"\n{len(untested)} of {len(verdicts)} claims were not tested and are therefore undecided:")
     for reason in dict.fromkeys(row.said for row in untested):

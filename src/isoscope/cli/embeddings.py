@@ -58,9 +58,10 @@ def run(
     `isoscope embeddings vectors.npy --convention razzhigaev2024`
     """
     from isoscope.core.errors import IsoscopeError, nearest, require_extra
+    from isoscope.core.text_table import align_table
     from isoscope.metrics import metrics
     from isoscope.runs.embedding_diagnosis import diagnose
-    from isoscope.runs.matrix_geometry import Geometry, geometry
+    from isoscope.runs.matrix_geometry import HEAD, Geometry, geometry, number_cells
 
     if metric and (convention or repair):
         raise IsoscopeError(f"A {'--convention' if convention else '--repair'} chooses the metrics itself; leave out --metric.")
@@ -79,7 +80,9 @@ def run(
         return
     if not (convention or metric):
         diagnosis = diagnose(file, allow_wide=allow_wide, sample=sample, seed=seed, key=key, quiet=quiet)
-        print_json(_as_json(diagnosis)) if json else _print_diagnosis(file, key, diagnosis, quiet=quiet)
+        print_json(_as_json(diagnosis)) if json else _print_diagnosis(file, diagnosis)
+        if not (json or quiet):
+            _suggest(shlex.join([file, *(["--key", key] if key else []), *(["--allow-wide"] if allow_wide else [])]), diagnosis.repairs)
         return
     if convention:
         from isoscope.studies.definitions.analysis import of_matrix
@@ -97,7 +100,9 @@ def run(
         print_json({name: number.as_dict() for name, number in numbers.items()})
     elif numbers:
         typer.echo(f"{plain(file)}: {numbers.describe_size()}")
-        _print_numbers(numbers)
+        # The numbers of a convention are no metrics, and answer no question of docs/metrics.md.
+        own = [[name, *number_cells(number)] for name, number in numbers.items()]
+        _print_numbers(numbers, align_table(HEAD, own).splitlines() if convention else numbers.lines())
 
 
 def _as_json(diagnosis: Diagnosis) -> dict[str, object]:
@@ -107,23 +112,24 @@ def _as_json(diagnosis: Diagnosis) -> dict[str, object]:
     return {"diagnosis": verdict, "numbers": {name: number.as_dict() for name, number in diagnosis.numbers.items()}}
 
 
-def _print_diagnosis(file: str, key: str | None, diagnosis: Diagnosis, *, quiet: bool) -> None:
-    """The verdict, what is wrong, the checks with their limits, the numbers by question, and what to try."""
+def _print_diagnosis(file: str, diagnosis: Diagnosis) -> None:
+    """The verdict, what is wrong, the checks with their limits, and the numbers by question."""
     typer.echo(f"{plain(file)}: {diagnosis.numbers.describe_size()}\n")
     print_text(diagnosis.headline, style="bold")
     for sentence in diagnosis.sentences:
         print_text(f"- {sentence}")
     _print_checks(diagnosis)
     print_text("A fault: the whole 95 % interval lies beyond the limit. Unclear: the limit lies within it.\n")
-    _print_numbers(diagnosis.numbers)
-    if quiet:
-        return
-    command = f"isoscope embeddings {shlex.quote(file)}" + (f" --key {shlex.quote(key)}" if key else "")
-    if diagnosis.repairs:
-        tried = " ".join(f"--repair {shlex.quote(expression)}" for expression in diagnosis.repairs)
-        print_next_steps((f"{command} {tried}", "shows on held-out rows what the repair does"))
+    _print_numbers(diagnosis.numbers, diagnosis.numbers.lines())
+
+
+def _suggest(matrix: str, repairs: list[str]) -> None:
+    """What to do with a matrix, whose file is given with its options: try the repairs, or see it by other definitions."""
+    if repairs:
+        tried = " ".join(f"--repair {shlex.quote(expression)}" for expression in repairs)
+        print_next_steps((f"isoscope embeddings {matrix} {tried}", "shows on held-out rows what the repair does"))
     else:
-        print_next_steps((f"isoscope compare-definitions {shlex.quote(file)}", "the same matrix as each paper would have measured it"))
+        print_next_steps((f"isoscope compare-definitions {matrix}", "the same matrix as each paper would have measured it"))
 
 
 def _print_checks(diagnosis: Diagnosis) -> None:
@@ -135,9 +141,9 @@ def _print_checks(diagnosis: Diagnosis) -> None:
     print_table(table)
 
 
-def _print_numbers(numbers: Geometry) -> None:
-    """The numbers under the questions that they answer, followed by their notes."""
-    for line in numbers.lines():
+def _print_numbers(numbers: Geometry, lines: list[str]) -> None:
+    """The lines of a table of numbers, followed by their notes."""
+    for line in lines:
         typer.echo(plain(line))
     most = max(number.n for number in numbers.values())
     notes = {name: [x.note] * bool(x.note) + [f"over {x.n:,} points"] * (x.n != most) for name, x in numbers.items()}

@@ -31,8 +31,11 @@ def run(
         ),
     ] = None,
     width: Annotated[
-        str, typer.Option(metavar="LENGTH", help="With --only layer_profile --metric: the width of the figure, as 3.25in or 86mm.")
-    ] = "3.25in",
+        str | None,
+        typer.Option(
+            metavar="LENGTH", help="With --only layer_profile --metric: the width of the figure, as 3.25in (the default) or 86mm."
+        ),
+    ] = None,
     title: Annotated[str | None, typer.Option(help="The title of the page.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the paths as JSON.")] = False,
 ) -> None:
@@ -54,15 +57,17 @@ def run(
 
     if only and not figures:
         raise IsoscopeError("--only chooses figures to write as files; name a folder for them with --figures FOLDER.")
+    plotted = only == ["layer_profile"] and bool(metric)
+    if width and not plotted:
+        raise IsoscopeError("--width is that of the figures of single metrics; it needs --only layer_profile --metric NAME.")
     for name in only or []:
         known[name]  # refuses an unknown name before anything is read
     require_extra("report", "isoscope report")
     table, series, manifests = read_runs(runs, metric or [])
     failures = Failures()
     with write_errors_as_user_errors(out):
-        plotted = only == ["layer_profile"] and bool(metric)
-        if plotted:
-            drawn = _plot_metrics(table, metric or [], Path(figures or "."), width, title or "")
+        if plotted and figures:
+            drawn = _plot_metrics(table, metric or [], Path(figures), width or "3.25in", title or "")
         else:
             drawn = write_figures(table, series, Path(figures), names=only, failures=failures) if figures else []
         page = None if only else write_report(table, series, manifests, Path(out), title=title, failures=failures)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -88,11 +89,15 @@ def run(
 
 def _choose_format(given: str | None, out: str | None) -> str | None:
     """The format that was asked for, or that the name of the file says; None is a readable table."""
+    from isoscope.core.errors import IsoscopeError
+
     if given is not None:
         return given
     if out is not None:
-        ending = out.rpartition(".")[2].lower()
-        return ending if ending in FORMATS else "csv"
+        ending = Path(out).suffix.lower().removeprefix(".")
+        if ending and ending not in FORMATS:
+            raise IsoscopeError(f"--out must end in .csv, .json or .parquet; {out} ends in .{ending}: choose one, or name a --format.")
+        return ending or "csv"
     return None if sys.stdout.isatty() else "csv"
 
 

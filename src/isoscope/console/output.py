@@ -25,6 +25,8 @@ WIDTH = 80
 """Width of the output in characters if it does not go to a terminal."""
 LONGEST_WORD = 25
 """A longer word may be broken in a table."""
+NARROWEST = 12
+"""A column of text is at least this wide, if it has words as long; where even so a table is too wide, shorter words are broken, too."""
 
 
 def print_json(value: Any, *, indent: int | None = 1) -> None:
@@ -96,12 +98,13 @@ def print_table(table: Table) -> None:
     for i, chosen in enumerate(parts):
         part = _select_columns(table, chosen, repeated, title=i == 0)
         # Rich would shrink columns below their longest word, and cut numbers.
-        needed = _table_width(least[j] for j in chosen)
+        own = _narrow_text([least[j] for j in chosen], [table.columns[j].no_wrap for j in chosen], console.width)
+        needed = _table_width(own)
         # The remaining width is shared in proportion to what each column lacks.
         spare = max(0, console.width - needed)
-        wanted = sum(natural[j] - least[j] for j in chosen)
-        for column, j in zip(part.columns, chosen, strict=True):
-            column.width = natural[j] if wanted <= spare else least[j] + spare * (natural[j] - least[j]) // wanted
+        wanted = sum(natural[j] for j in chosen) - sum(own)
+        for column, j, width in zip(part.columns, chosen, own, strict=True):
+            column.width = natural[j] if wanted <= spare else width + spare * (natural[j] - width) // wanted
         width, console.width = console.width, max(console.width, needed)
         console.print(part)
         console.width = width
@@ -116,6 +119,21 @@ def _column_widths(column: Column) -> tuple[int, int]:
     words = [word for line in lines for word in re.findall(r"^\s*\S+|\S+", line)]
     natural = max(map(cell_len, lines), default=1)
     return natural if column.no_wrap else min(LONGEST_WORD, max(map(cell_len, words), default=1)), natural
+
+
+def _narrow_text(least: list[int], fixed: list[bool], width: int) -> list[int]:
+    """The least widths, with the widest columns of text made narrower until the table fits.
+
+    >>> _narrow_text([25, 30, 20], [False, True, False], 70), _narrow_text([25, 30], [False, True], 40)
+    ([16, 30, 17], [12, 30])
+    """
+    least = list(least)
+    while _table_width(least) > width:
+        texts = [i for i, never in enumerate(fixed) if not never and least[i] > NARROWEST]
+        if not texts:
+            break
+        least[max(texts, key=lambda i: least[i])] -= 1
+    return least
 
 
 def _table_width(widths: Iterable[int]) -> int:

@@ -1,12 +1,15 @@
-"""The rows of a run as readable tables: metrics and their layers below each other, or layers as rows and metrics as columns."""
+"""The rows of a run as readable tables: the layers below each metric, or layers as rows and metrics as columns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import typer
+
 from isoscope.console.output import new_table, print_table, print_text
-from isoscope.core.wording import format_number
+from isoscope.core.text_table import align_groups
+from isoscope.core.wording import format_number, plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,17 +41,18 @@ def _format_range(values: pd.Series) -> str:
 
 
 def _print_long(rows: pd.DataFrame) -> None:
-    """One row per number, with its interval and its null; the metric is named in the first of its rows."""
+    """One row per number, with its interval and its null, below the name of its metric."""
     from isoscope.runs.matrix_geometry import number_cells
     from isoscope.runs.result_views import name_place, order_metrics, row_number
 
-    table = new_table(["metric", "layer", "value", "95 % interval", ISOTROPIC], words=("metric",))
+    groups = {}
     for metric in order_metrics(rows["metric"]):
         own = rows[rows["metric"] == metric].to_dict("records")
-        for i, row in enumerate(own):
-            place = name_place(row["kind"], row["layer"], row["head"])
-            table.add_row("" if i else metric, place, *number_cells(row_number(row)), end_section=i == len(own) - 1)
-    print_table(table)
+        groups[metric] = [[f"  {name_place(row['kind'], row['layer'], row['head'])}", *number_cells(row_number(row))] for row in own]
+    typer.echo()
+    for line in align_groups(["  layer", "value", "95 % interval", ISOTROPIC], groups):
+        typer.echo(plain(line))
+    typer.echo()
 
 
 def _print_wide(rows: pd.DataFrame) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
+from itertools import islice
 
 Row = Sequence[str]
 
@@ -37,6 +38,23 @@ def align_table(head: Row, rows: Sequence[Row], left: int = 1) -> str:
         return "  ".join(cells).rstrip()
 
     return "\n".join(map(align, [head, *rows]))
+
+
+def align_groups(head: Row, groups: Mapping[str, Sequence[Row]]) -> list[str]:
+    """The lines of one aligned table whose rows stand in groups, each below its title and an empty line.
+
+    >>> print("\\n".join(align_groups(["layer", "value"], {"mean_cosine": [["0", "0.5"], ["1", "0.25"]]})))
+    layer  value
+    <BLANKLINE>
+    mean_cosine
+    0        0.5
+    1       0.25
+    """
+    heading, *rows = align_table(head, [row for own in groups.values() for row in own]).splitlines()
+    lines, remaining = [heading], iter(rows)
+    for title, own in groups.items():
+        lines += ["", title, *islice(remaining, len(own))]
+    return lines
 
 
 def html_table(head: Row, rows: Sequence[Row], left: int = 1) -> str:

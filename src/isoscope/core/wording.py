@@ -28,8 +28,8 @@ def plain(text: str) -> str:
 def format_number(x: float, *, missing: str = NOT_DEFINED, sign: bool = False, digits: int = 3) -> str:
     """Three significant digits, with separators from 1,000 on; `missing` if the number is not finite; `sign` also writes a plus.
 
-    >>> [format_number(x) for x in (0.61234, 0.5, 3.0, 0.0123, 0.0000213, 412.31, 12345.6, 0.0)]
-    ['0.612', '0.500', '3.00', '0.0123', '2.13e-05', '412', '12,346', '0.00']
+    >>> [format_number(x) for x in (0.61234, 0.5, 3.0, 0.0123, 0.0000213, 412.31, 12345.6, 0.0, -0.0)]
+    ['0.612', '0.500', '3.00', '0.0123', '2.13e-05', '412', '12,346', '0.00', '0.00']
     >>> format_number(float("nan")), format_number(float("nan"), missing=""), format_number(0.25, sign=True), format_number(9e-5, digits=1)
     ('not defined', '', '+0.250', '9e-05')
     """
@@ -39,7 +39,7 @@ def format_number(x: float, *, missing: str = NOT_DEFINED, sign: bool = False, d
 
 
 def _with_digits(x: float, digits: int, *, sign: bool = False) -> str:
-    plus = "+" if sign else ""
+    x, plus = x or 0.0, "+" if sign else ""  # no zero is negative
     # The format g turns to powers of ten once a number has more digits before the point than it may show: 1.23e+03.
     if abs(x) >= 10**digits - 0.5:
         return f"{x:{plus},.0f}"

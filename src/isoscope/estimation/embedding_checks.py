@@ -28,6 +28,8 @@ HALF = 0.5
 """A coordinate or a direction with more than this part outweighs all smaller ones together."""
 VARIANCE = 0.99
 """The part of the variance that the dimensions in use hold."""
+ROUNDING = 1e-6
+"""Less than this part of the variance is what rounding to half precision leaves of nothing."""
 
 
 @dataclass(frozen=True)
@@ -93,9 +95,9 @@ def _check_copies(cloud: Cloud) -> Check | None:
 
 def _check_drift(cosine: Number, drift: Number) -> Check | None:
     """A typical pair must not look more alike than 95 % of isotropic pairs: then a cosine no longer tells what belongs together."""
-    if not np.isfinite(cosine):
-        return None
     limit = one_pair(cosine.d)
+    if not np.isfinite(cosine) or not np.isfinite(limit):
+        return None
     outcome = _judge(cosine.low, cosine.high, cosine, limit)
     alike = f"Two vectors have a cosine of {format_number(cosine)} on average"
     level = f"95 % of isotropic pairs have less than {format_number(limit)}"
@@ -195,28 +197,40 @@ def _check_spectrum(cloud: Cloud, removed: int, *, explained: bool) -> Iterator[
     degrees = min(cloud.n - 1, cloud.d)
     if not cloud.has("second") or degrees < 4:
         return
-    if not explained:
-        count = _count_dominant(cloud.spectrum().values, degrees)
+    values = cloud.spectrum().values
+    if not explained and _leaves_variance(values, _count_dominant(values, degrees)):
+        count = _count_dominant(values, degrees)
         part = cloud.spectral(lambda values: _dominance(values, count), bounds=(0.0, 1.0))
         if np.isfinite(part):
             outcome = _judge(part.low, part.high, part, HALF)
             removed = count if outcome == FAULT else 0
             sentence = f"The direction of most variance holds {format_share(part)} of it."
             if outcome == FAULT and count > 1:
-                sentence = f"Each of {count} directions holds more variance than all that have less together."
+                sentence = f"Each of {count} directions holds more variance than the other {cloud.d - count:,} together."
             repair = f"AllButTheTop(k={count})" if outcome != FINE else ""
             measured = _three_decimals(part, part.low, part.high)
             yield Check("dominant directions", outcome, measured, format_number(HALF), sentence, repair)
+    removed = removed if _leaves_variance(values, removed) else 0
     used = cloud.spectral(lambda values: dimensions_in_use(values[..., removed:]), bounds=(1.0, float(degrees)))
     if not np.isfinite(used) or not np.isfinite(used.null):
         return
     outcome = _judge(used.low, used.high, used, used.null / 2, above=False)
-    hold = f"{used:.0f} of {cloud.d:,} dimensions hold {format_share(VARIANCE)} of the variance{' that is left' * bool(removed)}"
+    verb = "holds" if round(used) == 1 else "hold"
+    hold = f"{used:.0f} of {cloud.d:,} dimensions {verb} {format_share(VARIANCE)} of the variance{' that is left' * bool(removed)}"
     sentence = f"{hold}; isotropic points of this n and d would use {used.null:.0f}."
     sentence += " More than half of the numbers can be dropped at almost no loss." if outcome == FAULT else ""
     repair = f'Whiten("pca", n_components={used:.0f})' if outcome != FINE else ""
     measured = f"{used:.0f}" + (f" [{used.low:.0f}, {used.high:.0f}]" if np.isfinite(used.low) else "")
     yield Check("few dimensions in use", outcome, measured, f"{used.null / 2:.0f}", sentence, repair)
+
+
+def _leaves_variance(values: Floats, removed: int) -> bool:
+    """Whether more than rounding is left without the first eigenvalues. If not, they are all dimensions in use, and dominate no others.
+
+    >>> _leaves_variance(np.array([2.0, 1.0, 1e-3]), 2), _leaves_variance(np.array([2.0, 1.0, 1e-9]), 2)
+    (True, False)
+    """
+    return bool(values[removed:].sum() > ROUNDING * values.sum())
 
 
 def dimensions_in_use(values: Floats) -> Floats:

@@ -49,17 +49,24 @@ def is_repair(kind: type) -> bool:
     return issubclass(kind, Repair) and not getattr(kind, "__abstractmethods__", None)
 
 
-def try_repairs(path: str | Path, repairs: list[str], *, key: str | None = None, **options: Any) -> dict[str, Diagnosis]:
+def try_repairs(
+    path: str | Path, repairs: list[str], *, key: str | None = None, allow_wide: bool = False, **options: Any
+) -> dict[str, Diagnosis]:
     """The diagnosis of every second row as it is and after each repair, which was fitted to the other rows.
 
     Args:
         path: a file with a matrix, which is held in memory.
         repairs: expressions, each on its own.
         key: which array of a file that holds several.
+        allow_wide: take a matrix with more columns than rows.
         options: those of `isoscope.diagnose`.
     """
     made = [parse_repair(text) for text in repairs]
     file = open_array(path, key)
+    if file.n < 4:
+        raise IsoscopeError(f"A repair is fitted to half of the rows and tried on the other half; {path} has {file.n}, and 4 are needed.")
+    # Half of a matrix may be wide where the whole is not.
+    options["allow_wide"] = allow_wide or file.n >= file.d
     needed, free = 4 * file.n * file.d * file.dtype.itemsize, memory_left()
     if needed > free:
         raise IsoscopeError(f"Trying a repair on {path} takes {format_bytes(needed)} of memory, and {format_bytes(free)} are free.")

@@ -16,7 +16,7 @@ POINT_DIGITS = 9
 
 
 def round_to(value: Any, digits: int = DRAWN_DIGITS) -> Any:
-    """A number with so many significant digits; whole numbers, and anything else, as they are; None if it is not finite.
+    """A number with this many significant digits; whole numbers, and anything else, as they are; None if it is not finite.
 
     >>> [round_to(x) for x in (0.123456, 123456.0, -1.00004e-9, float("nan"), "0.123456")]
     [0.1235, 123456, -1e-09, None, '0.123456']

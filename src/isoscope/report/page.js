@@ -97,7 +97,8 @@
   const drawn = () => [...charts].filter(([place, chart]) => chart && place.isConnected);
   const stepOf = (slider) => Number(slider.dataset.steps.split(" ")[Number(slider.value)]);
   const setSignal = (view, name, value) => { try { view.signal(name, value); } catch { /* a chart that does not depend on it */ } };
-  const setSignals = ({ place, view }) => {
+  const setSignals = ({ place, view, panel, data }) => {
+    place.nextElementSibling.querySelector("code").textContent = pythonOf(data, place, panel);
     if (policy() !== undefined) setSignal(view, "policy", policy());
     const slider = place.closest(".figure")?.querySelector("[data-steps]");
     if (slider) setSignal(view, "step", stepOf(slider));
@@ -119,7 +120,7 @@
       const datasets = Object.fromEntries(panel.datasets.map((name) => [name, rowsOf(data, name, isHidden)]));
       const height = place.closest("#chosen") ? { height: 290 } : {};
       const { view } = await window.vegaEmbed(place, { ...panel, ...height, datasets, config: data.config }, OPTIONS);
-      const chart = { place, view, names: panel.datasets, sources: panel.datasets, shape: shapeOf(panel) };
+      const chart = { place, view, panel, data, names: panel.datasets, sources: panel.datasets, shape: shapeOf(panel) };
       charts.set(place, chart);
       place.style.minHeight = "";
       const svg = place.querySelector("svg.marks");
@@ -129,7 +130,6 @@
       if (!place.nextElementSibling) {
         place.after(byId("export").content.cloneNode(true));
         place.nextElementSibling.firstChild.setAttribute("aria-label", `Export ${name}`);
-        place.nextElementSibling.querySelector("code").textContent = pythonOf(data, place, panel);
       }
       await setSignals(chart);
     } catch (error) {
@@ -172,9 +172,11 @@
   };
   const pythonOf = (data, place, panel) => {
     const { figure } = place.closest("[data-figure]").dataset, isLarge = place.closest("#headline") && !place.closest("#chosen");
-    const name = isLarge ? data.datasets[panel.datasets[0]].metric[0] : place.closest("[data-choices], #chosen") && titleOf(panel);
-    const words = ["RUN", figure].map((word) => JSON.stringify(word)).join(", ");
-    return `from isoscope.report import draw_figure; draw_figure(${words}${typeof name === "string" ? `, metric=${JSON.stringify(name)}` : ""})`;
+    const name = isLarge ? data.datasets[panel.datasets[0]].metric[0] : place.closest("[data-figure=layer_profile], [data-choices]") && titleOf(panel);
+    const words = ["RUN", figure].map((word) => JSON.stringify(word)).join(", "), metric = typeof name === "string" ? `, metric=${JSON.stringify(name)}` : "";
+    if (figure !== "layer_profile" || !metric) return `from isoscope.report import draw_figure; draw_figure(${words}${metric})`;
+    const tokens = (policy() ?? "all") === "all" ? "" : `, policy=${JSON.stringify(policy())}`;
+    return `import isoscope; isoscope.open("RUN").plot(${JSON.stringify(name)}${tokens})`;
   };
   const exportChart = async (kind, button) => {
     const place = button.closest(".panel").querySelector("[data-chart]"), { view } = charts.get(place);

@@ -11,9 +11,9 @@ from typing import Any
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.core.progress import Progress
-from isoscope.core.text_table import align_table, html_table
+from isoscope.core.text_table import align_groups, align_table, html_table
 from isoscope.core.user_input import MAX_SAMPLE, MAX_SEED, check_count
-from isoscope.core.wording import format_duration, format_interval, format_number
+from isoscope.core.wording import format_count, format_duration, format_interval, format_number
 from isoscope.estimation.cloud import PARTS, Cloud
 from isoscope.estimation.matrix_cloud import cloud_of, read_cloud
 from isoscope.estimation.metric import Metric, Question
@@ -38,7 +38,7 @@ class Geometry(dict[str, Number]):
     def describe_size(self) -> str:
         """How many points there are, in how many dimensions."""
         n, d = (max((getattr(number, name) for number in self.values()), default=0) for name in ("n", "d"))
-        return f"{n:,} points in {d:,} dimensions"
+        return f"{format_count(n, 'point')} in {format_count(d, 'dimension')}"
 
     def by_question(self) -> dict[Question, list[str]]:
         """The metrics under the question that they answer, in the order of docs/metrics.md."""
@@ -54,15 +54,10 @@ class Geometry(dict[str, Number]):
 
     def lines(self) -> list[str]:
         """The lines of an aligned table, with the metrics of each question under it if there are several questions."""
-        head, *rows = align_table(HEAD, self.rows()).splitlines()
         groups = self.by_question()
         if len(groups) < 2:
-            return [head, *rows]
-        lines = [head]
-        for question, names in groups.items():
-            lines += [f"\n{question}", *rows[: len(names)]]
-            rows = rows[len(names) :]
-        return "\n".join(lines).splitlines()
+            return align_table(HEAD, self.rows()).splitlines()
+        return align_groups(HEAD, {question: [[name, *number_cells(self[name])] for name in names] for question, names in groups.items()})
 
     def to_frame(self) -> Any:
         """A pandas frame with every digit, one row per metric."""

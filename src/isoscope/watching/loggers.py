@@ -15,7 +15,7 @@ PROJECT = "isoscope"
 STEP = "isoscope/step"
 """The horizontal axis in Weights & Biases, whose own steps belong to the user's calls."""
 BATCH = 1000
-"""MLflow takes at most so many numbers in one request."""
+"""The most numbers that MLflow takes in one request."""
 
 
 @runtime_checkable

@@ -27,7 +27,7 @@ from isoscope.core.errors import IsoscopeError, IsoscopeWarning
 from isoscope.watching.look import Entry, Outcome, Problem, Setting, surviving
 
 MAX_WAITING, MAX_BYTES = 8, 1 << 28
-"""At most so many looks, and so many bytes of statistics, wait to be computed; then the training waits. One look always may."""
+"""The most looks, and the most bytes of statistics, that wait to be computed; beyond, the training waits. One look always may."""
 LENGTH = struct.Struct("<Q")
 START = "import sys; sys.path[:] = {path!r}; from isoscope.watching.numbers_process import serve; serve()"
 THREADS = {f"{pool}_NUM_THREADS": "1" for pool in ("OMP", "OPENBLAS", "MKL", "NUMBA", "VECLIB_MAXIMUM")}
