@@ -24,7 +24,7 @@ from isoscope.models.tapping.layout import BatchLayout, Layout, Rows
 from isoscope.sources import open_source
 from isoscope.statistics.any_statistics import from_state, state_of
 from isoscope.statistics.site_statistics import SiteStatistics
-from tests.models.tapping.device_passes import MODELS, WatchOperators, assert_alike, make_model, make_pass
+from tests.models.tapping.device_passes import MODELS, Plain, WatchOperators, assert_alike, drive, make_model, make_pass
 from tests.models.zoo import ZOO, build
 
 ALL = ("hidden", "attention")
@@ -255,6 +255,22 @@ def test_blocks_of_scores_change_nothing(options, scores, monkeypatch):
     expected = measure("llama", torch.float64, monkeypatch, on_device=False, taps=("attention",), **options)
     monkeypatch.setattr(device_rows, "SCORES", scores)
     got = measure("llama", torch.float64, monkeypatch, on_device=True, taps=("attention",), **options)
+    for site, statistics in expected.items():
+        assert_alike(statistics, got[site], 1e-9)
+
+
+def test_layers_may_differ_in_their_heads(monkeypatch):
+    """What a mask closes is computed once for all layers that share it, but not for other numbers of heads."""
+
+    class Uneven(Plain):
+        def __init__(self):
+            super().__init__()
+            self.layers[1] = torch.nn.TransformerEncoderLayer(32, 8, 64, batch_first=True)
+
+    monkeypatch.setitem(MODELS, "uneven", (Uneven, [""], drive))
+    expected = measure("uneven", torch.float64, monkeypatch, on_device=False, taps=ALL)
+    got = measure("uneven", torch.float64, monkeypatch, on_device=True, taps=ALL)
+    assert [statistics.h for site, statistics in got.items() if site.kind == "attention"] == [4, 8]
     for site, statistics in expected.items():
         assert_alike(statistics, got[site], 1e-9)
 
