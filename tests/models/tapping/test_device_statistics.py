@@ -1,5 +1,7 @@
 """Statistics on a device: a tapped forward pass asks for no value, launches few operators, and gives the numbers of the compiled path."""
 
+import gc
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -273,6 +275,17 @@ def test_layers_may_differ_in_their_heads(monkeypatch):
     assert [statistics.h for site, statistics in got.items() if site.kind == "attention"] == [4, 8]
     for site, statistics in expected.items():
         assert_alike(statistics, got[site], 1e-9)
+
+
+def test_a_finished_pass_holds_no_memory_on_a_device(monkeypatch):
+    monkeypatch.setattr(torch_functions, "HOST_DEVICES", ())
+    single_pass = make_pass("bert", make_model("bert"), taps=ALL)
+    single_pass.reduce(single_pass.feeder.batch(0))
+    memory = weakref.ref(next(iter(single_pass.on_device._memories.values())))
+    assert memory() is not None
+    single_pass.finish()
+    gc.collect()
+    assert memory() is None
 
 
 def test_states_within_blocks(monkeypatch):
