@@ -7,10 +7,12 @@ import pytest
 
 import isoscope
 from isoscope.core.errors import IsoscopeError
+from isoscope.core.progress import Progress
 from isoscope.measuring import measure as measure_file
+from isoscope.measuring import model_feeder
 from isoscope.measuring.merge_tree import order_of_work, plan_merges
 from isoscope.measuring.options import Options
-from isoscope.measuring.task import Sources, Task
+from isoscope.measuring.task import Sources, Task, run_task
 from isoscope.models.naming.model_name import resolve_model
 from isoscope.runs.run import Run
 from tests.measuring.test_measure import equal
@@ -119,6 +121,19 @@ def test_shards_of_data_that_changed_are_refused(small_models, corpora, tmp_path
     two = isoscope.measure(model, str(path), tmp_path / "2", shard="2/2", **few)
     with pytest.raises(IsoscopeError, match=r"The data of small-bert changed between the shards"):
         isoscope.merge([one.path, two.path], tmp_path / "merged")
+
+
+def test_shards_that_another_command_deleted_are_not_merged_without(corpora, small_models, tmp_path):
+    run = Run(tmp_path)
+    task = Task.create(run, resolve_model(str(small_models("bert"))), Sources((str(corpora["text"]),), None, ()), Options())
+    merging = Task.merging([task.create_shard(run, i, 9) for i in range(2)])
+    with pytest.raises(IsoscopeError, match=r"2 of 2 shards of small-bert were deleted from .* run the same command again"):
+        run_task(merging, Progress(quiet=True))
+
+
+def test_no_model_stays_in_memory_after_the_last_shard(corpora, small_models, tmp_path):
+    isoscope.measure(str(small_models("bert")), str(corpora["text"]), tmp_path, split_into=2, processes=1, **FEW | {"layers": "1"})
+    assert not model_feeder._held
 
 
 def test_a_tree_is_resumed_where_it_was_stopped(small_models, corpora, whole, tmp_path, monkeypatch):

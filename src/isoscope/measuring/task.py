@@ -181,6 +181,11 @@ def run_task(task: Task, progress: Progress, *, check_identity: bool = False) ->
         run = Run(task.run)
         cells = [cell for key in task.merges if (cell := run.cell(key, "all")) is not None]
         if not task.is_done:
+            if lost := len(task.merges) - len(cells):
+                raise IsoscopeError(
+                    f"{lost} of {len(task.merges)} shards of {task.reference.name} were deleted from {task.run} before they were merged; "
+                    "run the same command again."
+                )
             merge_shards(run, cells, keep="all", partial=True)
         for cell in cells:
             run.remove(cell)
