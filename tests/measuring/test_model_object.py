@@ -146,6 +146,7 @@ def test_what_does_not_fit_a_model_in_memory_is_refused(small_models, texts, tmp
         ({"tokenizer": tokenizer, "dtype": "bfloat16"}, "The option 'dtype' does not apply to a model in memory"),
         ({"tokenizer": tokenizer, "processes": 2}, "The option 'processes' does not apply to a model in memory"),
         ({"tokenizer": tokenizer, "processor": tokenizer}, "give one of the two"),
+        ({"tokenizer": str(folder)}, r"A model in memory takes the tokenizer itself, .* got '.*small-bert'\."),
         ({"processor": torch.nn.Identity()}, r"The model reads text; give what makes its input with tokenizer=…, not a Identity"),
         ({}, r"A model of transformers also reads files, with tokenizer=… or processor=…"),
     ):

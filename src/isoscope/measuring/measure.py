@@ -85,6 +85,10 @@ def measure(
         from isoscope.measuring.model_object import measure_object, takes_sources
         from isoscope.measuring.module_feeder import measure_module
 
+        if "tokenizer" in options:
+            raise IsoscopeError(
+                f"A model in memory takes the tokenizer itself, as AutoTokenizer.from_pretrained gives it; got {options['tokenizer']!r}."
+            )
         others: dict[str, object] = {"address": address, "processes": processes, "split_into": split_into, "executor": executor != "local"}
         if takes_sources(models, data, tokenizer, processor):
             others |= {"feed": feed, "blocks": blocks}
