@@ -279,8 +279,8 @@ class Measurement:
                 progress.note(f"{model.task.reference.name}: already measured ({model.task.key}).")
                 continue
             tasks = [node.task for node in order_of_work(model.merges)] if model.shards else [model.task]
-            if not tasks:  # an earlier command measured all shards and was stopped before it merged them
-                model.merge_shards()
+            # If an earlier command measured all shards and was stopped before it merged them, a job that is done has them merged.
+            tasks = tasks or [model.merges[0].task]
             model.pending = {task.key for task in tasks}
             jobs += [ModelJob(task, model) for task in tasks]
         # A model that is measured in this process shows a bar of its own; processes show one bar for all of them.
