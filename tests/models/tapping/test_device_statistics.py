@@ -19,6 +19,7 @@ from isoscope.models.loading.chunk import Positions
 from isoscope.models.naming.model_name import resolve_model
 from isoscope.models.tapping import device_memory, device_points, device_rows, torch_functions
 from isoscope.models.tapping.attention_tap import AttentionTap
+from isoscope.models.tapping.batch_plan import Planner
 from isoscope.models.tapping.device_memory import DeviceSums
 from isoscope.models.tapping.device_rows import RowBank
 from isoscope.models.tapping.device_statistics import DeviceStatistics, Origin, full_float32
@@ -275,6 +276,25 @@ def test_layers_may_differ_in_their_heads(monkeypatch):
     assert [statistics.h for site, statistics in got.items() if site.kind == "attention"] == [4, 8]
     for site, statistics in expected.items():
         assert_alike(statistics, got[site], 1e-9)
+
+
+def test_items_of_one_sequence_need_no_room_between_batches():
+    """A batch may hold thousands of short items; only those of which more is to come, or came before, are kept open."""
+
+    def layout(units, last):
+        b = len(units)
+        codes, index = np.full((b, 2), 2, dtype=np.int16), np.tile(np.arange(2), (b, 1))
+        unit = np.array(units)
+        return Layout(codes, None, index.astype(np.uint64), index, unit.astype(np.uint64), unit, unit % 8, np.array(last))
+
+    planner = Planner(3, 8, 4, torch.device("cpu"), torch.float64)
+    first = planner.plan(layout([*range(400), 900, 901, 901], [True] * 400 + [False, False, True]))
+    assert planner.places == 2, "900 continues, and 901 has two sequences"
+    assert first.alone.tolist() == list(range(400))
+    assert (first.parts.tolist(), first.place.tolist(), first.done.tolist()) == ([400, 401, 402], [0, 1, 1], [1])
+    second = planner.plan(layout([5, 900], [True, True]))
+    assert (second.alone.tolist(), second.parts.tolist(), second.place.tolist(), second.done.tolist()) == ([0], [1], [0], [0])
+    assert planner.units.sum() == 403
 
 
 def test_a_finished_pass_holds_no_memory_on_a_device(monkeypatch):
