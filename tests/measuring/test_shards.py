@@ -9,7 +9,7 @@ import isoscope
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.progress import Progress
 from isoscope.measuring import measure as measure_file
-from isoscope.measuring import model_feeder
+from isoscope.measuring import merge_tree, model_feeder, task
 from isoscope.measuring.merge_tree import order_of_work, plan_merges
 from isoscope.measuring.options import Options
 from isoscope.measuring.task import Sources, Task, run_task
@@ -153,6 +153,17 @@ def test_shards_that_cannot_be_merged_stop_no_other_model(corpora, small_models,
     assert len(isoscope.open(tmp_path).manifests()) == 2
 
 
+def test_a_merge_that_runs_out_of_memory_is_a_user_error(corpora, small_models, tmp_path, monkeypatch):
+    def merge(*given, **more):
+        raise MemoryError
+
+    monkeypatch.setattr(merge_tree.plan_merges, "__defaults__", (2,))
+    monkeypatch.setattr(measure_file, "FAN_IN", 2)
+    monkeypatch.setattr(task, "merge_shards", merge)
+    with pytest.raises(IsoscopeError, match=r"^small-bert needs more memory than there is"):
+        isoscope.measure(str(small_models("bert")), str(corpora["text"]), tmp_path, split_into=4, **FEW | {"layers": "1", "processes": 1})
+
+
 def test_no_model_stays_in_memory_after_the_last_shard(corpora, small_models, tmp_path):
     isoscope.measure(str(small_models("bert")), str(corpora["text"]), tmp_path, split_into=2, processes=1, **FEW | {"layers": "1"})
     assert not model_feeder._held
@@ -160,8 +171,6 @@ def test_no_model_stays_in_memory_after_the_last_shard(corpora, small_models, tm
 
 def test_a_tree_is_resumed_where_it_was_stopped(small_models, corpora, whole, tmp_path, monkeypatch):
     """Shards that were merged and deleted are not measured again."""
-    from isoscope.measuring import merge_tree, task
-
     expected = whole("text")  # measured before calls are counted
     for file in (merge_tree, measure_file):
         monkeypatch.setattr(file, "FAN_IN", 2)
