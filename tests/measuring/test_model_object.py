@@ -1,11 +1,13 @@
 """A model in memory is measured over sources with its tokenizer: the numbers are those of the same model by name."""
 
 import copy
+import json
 import shutil
 
 import numpy as np
 import pytest
 import torch
+import transformers
 
 import isoscope
 from isoscope.core.errors import IsoscopeError
@@ -18,8 +20,6 @@ BY_TITLE = {small.title: small for small in ZOO}
 
 
 def load(folder, kind="AutoModel"):
-    import transformers
-
     return getattr(transformers, kind).from_pretrained(folder)
 
 
@@ -71,8 +71,6 @@ def test_training_continues_bit_for_bit(small_models, texts, tmp_path):
 
 
 def test_images_and_speech_with_a_processor(tmp_path):
-    import transformers
-
     build(BY_TITLE["ViT"], tmp_path / "vit")
     build(BY_TITLE["HuBERT"], tmp_path / "hubert")
     (tmp_path / "images").mkdir()
@@ -139,6 +137,20 @@ def test_a_tokenizer_from_another_folder(small_models, texts, tmp_path):
         isoscope.measure(str(bare), str(texts), tmp_path / "none", tokenizer=str(bare), **FEW)
 
 
+def test_a_model_of_no_folder_is_not_pooled_as_the_current_folder_says(small_models, texts, tmp_path, monkeypatch):
+    tokenizer = load(small_models("bert"), "AutoTokenizer")
+    (tmp_path / "1_Pooling").mkdir()
+    (tmp_path / "1_Pooling" / "config.json").write_text('{"pooling_mode_cls_token": true}', "utf-8")
+    kinds = enumerate(("Transformer", "Pooling"))
+    modules = [{"idx": i, "type": f"sentence_transformers.models.{kind}", "path": "1_Pooling" * i} for i, kind in kinds]
+    (tmp_path / "modules.json").write_text(json.dumps(modules), "utf-8")
+    monkeypatch.chdir(tmp_path)
+    config = transformers.BertConfig(vocab_size=len(tokenizer), hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
+    model = transformers.BertModel(config, add_pooling_layer=False)
+    with pytest.raises(IsoscopeError, match="BertModel declares no pooling of its own"):
+        isoscope.measure(model, str(texts), tmp_path / "run", tokenizer=tokenizer, pool="own", **FEW)
+
+
 def test_what_does_not_fit_a_model_in_memory_is_refused(small_models, texts, tmp_path):
     folder = small_models("bert")
     model, tokenizer = load(folder), load(folder, "AutoTokenizer")
@@ -146,6 +158,7 @@ def test_what_does_not_fit_a_model_in_memory_is_refused(small_models, texts, tmp
         ({"tokenizer": tokenizer, "dtype": "bfloat16"}, "The option 'dtype' does not apply to a model in memory"),
         ({"tokenizer": tokenizer, "processes": 2}, "The option 'processes' does not apply to a model in memory"),
         ({"tokenizer": tokenizer, "processor": tokenizer}, "give one of the two"),
+        ({"tokenizer": str(folder)}, r"A model in memory takes the tokenizer itself, .* got '.*small-bert'\."),
         ({"processor": torch.nn.Identity()}, r"The model reads text; give what makes its input with tokenizer=…, not a Identity"),
         ({}, r"A model of transformers also reads files, with tokenizer=… or processor=…"),
     ):

@@ -10,6 +10,8 @@ import torch
 
 import isoscope
 from isoscope.core.errors import IsoscopeError
+from isoscope.core.site import Site
+from isoscope.measuring.options import Options
 from isoscope.measuring.pooling import Pooling, declared_pooling
 from isoscope.models.loading.readers.images import load_image_processor
 from isoscope.sources import open_source
@@ -196,5 +198,11 @@ def test_options_of_pooling_are_checked(tmp_path, small_models):
         isoscope.measure("model", out=tmp_path, pool="men")
     with pytest.raises(IsoscopeError, match=r"--pool-layers says which layers are pooled; add --pool"):
         isoscope.measure("model", out=tmp_path, pool_layers="1")
+    sites = [Site("encoder", "hidden", i) for i in range(4)]
+    others = [Site("encoder", "attention", 1), Site("encoder", "input_embedding")]
+    for taps in (("hidden",), ("attention",)):
+        Options(taps=taps, layers="1", pool="cls", pool_layers="0,-1").check_layers(sites + others, {"encoder": 3}, "bert")
+        with pytest.raises(IsoscopeError, match=r"--pool-layers must name layers that bert has \(0 to 3\); got input"):
+            Options(taps=taps, layers="1", pool="cls", pool_layers="0,input").check_layers(sites + others, {"encoder": 3}, "bert")
     with pytest.raises(IsoscopeError, match=r"--pool-layers must name layers that small-bert has"):
         isoscope.measure(str(small_models("bert")), out=tmp_path, pool="mean", pool_layers="9", max_items=2, quiet=True)

@@ -109,6 +109,24 @@ def test_never_more_jobs_run_than_the_executor_takes_and_never_fewer():
     assert pool.left
 
 
+def test_a_job_whose_last_step_fails_stops_no_other_except_on_a_full_disk():
+    log = []
+
+    class Unfinished(Spied):
+        def finish(self):
+            raise self.error
+
+    unfinished = Unfinished("a", log)
+    unfinished.error = IsoscopeError("the shards do not fit.")
+    scheduler, _ = run([unfinished, Spied("b", log)])
+    assert scheduler.succeeded == 1
+    assert "fail a running: the shards do not fit." in log
+    assert "finish b" in log
+    unfinished.error = FullDiskError("full.")
+    with pytest.raises(FullDiskError):
+        run([unfinished, Spied("c", log)])
+
+
 def test_the_next_job_is_fetched_while_one_runs_and_no_further_one():
     log = []
 

@@ -7,10 +7,12 @@ import pytest
 
 import isoscope
 from isoscope.core.errors import IsoscopeError
+from isoscope.core.progress import Progress
 from isoscope.measuring import measure as measure_file
+from isoscope.measuring import merge_tree, model_feeder, task
 from isoscope.measuring.merge_tree import order_of_work, plan_merges
 from isoscope.measuring.options import Options
-from isoscope.measuring.task import Sources, Task
+from isoscope.measuring.task import Sources, Task, run_task
 from isoscope.models.naming.model_name import resolve_model
 from isoscope.runs.run import Run
 from tests.measuring.test_measure import equal
@@ -121,10 +123,55 @@ def test_shards_of_data_that_changed_are_refused(small_models, corpora, tmp_path
         isoscope.merge([one.path, two.path], tmp_path / "merged")
 
 
+def test_shards_that_another_command_deleted_are_not_merged_without(corpora, small_models, tmp_path):
+    run = Run(tmp_path)
+    task = Task.create(run, resolve_model(str(small_models("bert"))), Sources((str(corpora["text"]),), None, ()), Options())
+    merging = Task.merging([task.create_shard(run, i, 9) for i in range(2)])
+    with pytest.raises(IsoscopeError, match=r"2 of 2 shards of small-bert were deleted from .* run the same command again"):
+        run_task(merging, Progress(quiet=True))
+
+
+def test_shards_that_cannot_be_merged_stop_no_other_model(corpora, small_models, tmp_path, monkeypatch):
+    merge_shards, few = measure_file.merge_shards, FEW | {"layers": "1", "processes": 1, "split_into": 2}
+
+    def merge(run, cells, **more):
+        if cells[0].manifest["columns"]["model"] == "small-bert":
+            raise IsoscopeError("The data changed.")
+        return merge_shards(run, cells, **more)
+
+    monkeypatch.setattr(measure_file, "merge_shards", merge)
+    models = [str(small_models(name)) for name in ("bert", "gpt2")]
+    for again in (False, True):  # the second time, all shards of the first model are there
+        with pytest.raises(IsoscopeError, match=r"The data changed\.$"):
+            isoscope.measure(models[0], str(corpora["text"]), tmp_path, **few)
+        if again:
+            with pytest.raises(IsoscopeError, match=r"1 of 2 models were measured\. .*small-bert: The data changed\.$"):
+                isoscope.measure(models, str(corpora["text"]), tmp_path, **few)
+    assert [cell["columns"]["model"] for cell in isoscope.open(tmp_path).manifests()] == ["small-gpt2"]
+    monkeypatch.undo()
+    isoscope.measure(models, str(corpora["text"]), tmp_path, **few)
+    assert len(isoscope.open(tmp_path).manifests()) == 2
+
+
+def test_a_merge_that_runs_out_of_memory_is_a_user_error(corpora, small_models, tmp_path, monkeypatch):
+    def merge(*given, **more):
+        raise MemoryError
+
+    monkeypatch.setattr(merge_tree.plan_merges, "__defaults__", (2,))
+    monkeypatch.setattr(measure_file, "FAN_IN", 2)
+    monkeypatch.setattr(task, "merge_shards", merge)
+    with pytest.raises(IsoscopeError, match=r"^small-bert needs more memory than there is"):
+        isoscope.measure(str(small_models("bert")), str(corpora["text"]), tmp_path, split_into=4, **FEW | {"layers": "1", "processes": 1})
+
+
+def test_no_model_stays_in_memory_after_the_last_shard(corpora, small_models, tmp_path):
+    isoscope.measure(str(small_models("bert")), str(corpora["text"]), tmp_path, split_into=2, processes=1, **FEW | {"layers": "1"})
+    assert not model_feeder._held
+
+
 def test_a_tree_is_resumed_where_it_was_stopped(small_models, corpora, whole, tmp_path, monkeypatch):
     """Shards that were merged and deleted are not measured again."""
-    from isoscope.measuring import merge_tree, task
-
+    expected = whole("text")  # measured before calls are counted
     for file in (merge_tree, measure_file):
         monkeypatch.setattr(file, "FAN_IN", 2)
     monkeypatch.setattr(merge_tree.plan_merges, "__defaults__", (2,))
@@ -146,7 +193,7 @@ def test_a_tree_is_resumed_where_it_was_stopped(small_models, corpora, whole, tm
     given = (str(small_models("bert")), str(corpora["text"]), tmp_path / "run")
     with pytest.raises(KeyboardInterrupt):
         isoscope.measure(*given, split_into=8, processes=1, **FEW)
-    same(whole("text"), isoscope.measure(*given, split_into=8, processes=1, **FEW))
+    same(expected, isoscope.measure(*given, split_into=8, processes=1, **FEW))
     assert sorted(measured) == list(range(8)), "each once"
     assert merged == [2, 2, 2, 2, 2, 2, 2], "the third was stopped and done again; the last two cells were merged by the command itself"
 

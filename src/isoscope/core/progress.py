@@ -79,7 +79,7 @@ class Bar:
 
 
 class Lines:
-    """The lines of a long task: how long it will take, once, and how far it is, every so many seconds."""
+    """The lines of a long task: how long it will take, once, and how far it is, at regular intervals."""
 
     def __init__(self, progress: Progress, what: str, total: int | None, unit: str, every: float | None) -> None:
         """`every`: seconds between two lines; None for the first line only, because a bar shows the rest."""

@@ -85,6 +85,10 @@ def measure(
         from isoscope.measuring.model_object import measure_object, takes_sources
         from isoscope.measuring.module_feeder import measure_module
 
+        if "tokenizer" in options:
+            raise IsoscopeError(
+                f"A model in memory takes the tokenizer itself, as AutoTokenizer.from_pretrained gives it; got {options['tokenizer']!r}."
+            )
         others: dict[str, object] = {"address": address, "processes": processes, "split_into": split_into, "executor": executor != "local"}
         if takes_sources(models, data, tokenizer, processor):
             others |= {"feed": feed, "blocks": blocks}
@@ -275,8 +279,8 @@ class Measurement:
                 progress.note(f"{model.task.reference.name}: already measured ({model.task.key}).")
                 continue
             tasks = [node.task for node in order_of_work(model.merges)] if model.shards else [model.task]
-            if not tasks:  # an earlier command measured all shards and was stopped before it merged them
-                model.merge_shards()
+            # If an earlier command measured all shards and was stopped before it merged them, a job that is done has them merged.
+            tasks = tasks or [model.merges[0].task]
             model.pending = {task.key for task in tasks}
             jobs += [ModelJob(task, model) for task in tasks]
         # A model that is measured in this process shows a bar of its own; processes show one bar for all of them.

@@ -56,6 +56,11 @@ def _load_or_reuse(reference: ModelReference, options: Options, *, hold: bool) -
     return model
 
 
+def release_model() -> None:
+    """Let go of the model that is held for the next shard: there is none."""
+    _held.clear()
+
+
 def _loading_settings(options: Options) -> dict[str, Any]:
     return {
         "dtype": options.dtype,

@@ -78,11 +78,12 @@ def measure_object(
     family = family_of(whole.config)
     made_by = _choose_part(unwrapped.processor, family.source)
     base = whole.base_model
-    loaded_from = Path(str(getattr(whole.config, "_name_or_path", "") or ""))
-    label = name or loaded_from.name or type(whole).__name__
+    loaded_from = str(getattr(whole.config, "_name_or_path", "") or "")
+    label = name or Path(loaded_from).name or type(whole).__name__
+    folder = Path(loaded_from or f"<{label}>")  # an empty path would be the current folder, which may hold another model
     pooling = pooling_of_modules(unwrapped.modules, label) if options.pool == "own" else None
     digest = _digest(whole, made_by, f"{pooling}")
-    reference = ModelReference(label, label, loaded_from, None, False, digest[:12], digest)
+    reference = ModelReference(label, label, folder, None, False, digest[:12], digest)
     parameter = next(base.parameters())
     options = replace(options, dtype=str(parameter.dtype).removeprefix("torch."), seq_len=options.seq_len or unwrapped.longest)
     sources = Sources(tuple(map(str, list_names(data))), column, (label,))

@@ -20,6 +20,8 @@ CHANNELS = ("first", "last")
 MAPS = ("per-position", "per-image", "both")
 TAPS = ("hidden", "attention")
 POOLS = ("mean", "cls", "last", "own")
+POOLED = ("hidden", "map", "final")
+"""The kinds of sites whose layers `--pool-layers` may name."""
 OF_ATTENTION = ("query_rows", "attention_median", "after_rotary", "ablate_queries")
 """The options that need tapped attention."""
 OF_A_MODULE = ("layers", "second_moments", "cosine_sd", "sample", "image_maps", "channels", "seed", "store", "taps", *OF_ATTENTION)
@@ -140,7 +142,8 @@ class Options:
         if tapped := [site for site in sites if self._taps(site)]:
             _check_layers("--layers", self.layers, tapped, depths, model)
             _check_layers("--second-moments", self.second_moments, tapped, depths, model)
-            _check_layers("--pool-layers", self.pool_layers, tapped, depths, model)
+        # Whatever is tapped, the states of blocks and final norms are pooled, and nothing else is.
+        _check_layers("--pool-layers", self.pool_layers, [site for site in sites if site.kind in POOLED], depths, model)
 
     def wants_pooled(self, site: Site, depth: int, last: int) -> bool:
         """Whether a state of a stack of this depth is pooled; `last` is the number of its last layer, that of a final norm included."""

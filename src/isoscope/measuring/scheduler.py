@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -91,7 +91,7 @@ class Engine:
         """An executor for `count` cells at a time, or for as many as a cluster has room for."""
         if self.is_remote:
             return RayWorkers(self.address, self.processes, options)
-        return Workers(count) if count > 1 else nullcontext(InProcess(progress))
+        return Workers(count) if count > 1 else InProcess(progress)
 
 
 def _has_accelerator(device: str) -> bool:
@@ -109,9 +109,20 @@ class InProcess:
 
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
+        self._holds_model = False
+
+    def __enter__(self) -> InProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._holds_model:
+            from isoscope.measuring.model_feeder import release_model  # imported already, with the model
+
+            release_model()
 
     def submit(self, task: Task) -> Future[list[str]]:
         """Measure a cell now."""
+        self._holds_model |= task.part and not task.merges
         try:
             run_task(task, self.progress)
         except IsoscopeError as error:  # anything else is a bug of ours, and ends this process with its traceback
@@ -285,9 +296,13 @@ class Scheduler:
             # Nobody sees the warnings of a worker process, so they are raised here.
             for text in future.result():
                 warnings.warn(text, IsoscopeWarning, stacklevel=2)
-            job.finish()
-            self.succeeded += 1
-            return job, "done"
+            try:
+                job.finish()
+            except IsoscopeError as own:
+                error = own
+            else:
+                self.succeeded += 1
+                return job, "done"
         if isinstance(error, FullDiskError) or not isinstance(error, IsoscopeError):
             raise error
         job.fail(error, fetched=True)

@@ -299,7 +299,8 @@ class Pass:
 
     def finish(self) -> Statistics:
         """The statistics of every site and of the embedding tables, in the order of a table. All hold points, or none of a shard."""
-        self.statistics, self.on_device = self.collect(), DeviceStatistics()
+        self.statistics = self.collect()
+        self.on_device.clear()
         if self.options.shard[1] == 1 or any(statistics.slices_in_use for statistics in self.statistics.values()):
             self.feeder.check_not_empty()
             for site, statistics in self.statistics.items():

@@ -175,17 +175,26 @@ def out_of_memory(name: str) -> NoMemoryError:
     return NoMemoryError(f"{name} needs more memory than there is; use a smaller --batch-size or --sample, fewer --processes or --layers.")
 
 
+def _merge_cells(task: Task) -> None:
+    """Merge the cells that a task names, and delete them once the merged cell is written."""
+    run = Run(task.run)
+    cells = [cell for key in task.merges if (cell := run.cell(key, "all")) is not None]
+    if not task.is_done:
+        if lost := len(task.merges) - len(cells):
+            raise IsoscopeError(
+                f"{lost} of {len(task.merges)} shards of {task.reference.name} were deleted from {task.run} before they were merged; "
+                "run the same command again."
+            )
+        merge_shards(run, cells, keep="all", partial=True)
+    for cell in cells:
+        run.remove(cell)
+
+
 def run_task(task: Task, progress: Progress, *, check_identity: bool = False) -> None:
-    """Measure a cell in this process. `check_identity`: refuse a source that differs from the one that was planned."""
-    if task.merges:
-        run = Run(task.run)
-        cells = [cell for key in task.merges if (cell := run.cell(key, "all")) is not None]
-        if not task.is_done:
-            merge_shards(run, cells, keep="all", partial=True)
-        for cell in cells:
-            run.remove(cell)
-        return
+    """Measure a cell, or merge cells into it, in this process. `check_identity`: refuse another source than the one that was planned."""
     try:
+        if task.merges:
+            return _merge_cells(task)
         # A process on another machine may find other data under the same name, and its cell would get a key that is not its own.
         if check_identity and key_of(cell_identity(task.reference, task.source, task.options)) != task.key:
             raise IsoscopeError(

@@ -62,7 +62,9 @@ class Probe:
             return None if arrays is None else self._describe(arrays, step, seed, started)
         finally:
             if self._pass.is_ready:
-                self._pass.statistics.clear()  # nothing of a look stays in memory until the next one, not even of one that failed
+                # Nothing of a look stays in memory until the next one, not even of one that failed.
+                self._pass.statistics.clear()
+                self._pass.on_device.clear()
 
     def _run_batches(self) -> None:
         """Run all batches, and reduce them to new statistics."""

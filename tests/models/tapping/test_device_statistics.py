@@ -1,5 +1,7 @@
 """Statistics on a device: a tapped forward pass asks for no value, launches few operators, and gives the numbers of the compiled path."""
 
+import gc
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +19,7 @@ from isoscope.models.loading.chunk import Positions
 from isoscope.models.naming.model_name import resolve_model
 from isoscope.models.tapping import device_memory, device_points, device_rows, torch_functions
 from isoscope.models.tapping.attention_tap import AttentionTap
+from isoscope.models.tapping.batch_plan import Planner
 from isoscope.models.tapping.device_memory import DeviceSums
 from isoscope.models.tapping.device_rows import RowBank
 from isoscope.models.tapping.device_statistics import DeviceStatistics, Origin, full_float32
@@ -24,7 +27,7 @@ from isoscope.models.tapping.layout import BatchLayout, Layout, Rows
 from isoscope.sources import open_source
 from isoscope.statistics.any_statistics import from_state, state_of
 from isoscope.statistics.site_statistics import SiteStatistics
-from tests.models.tapping.device_passes import MODELS, WatchOperators, assert_alike, make_model, make_pass
+from tests.models.tapping.device_passes import MODELS, Plain, WatchOperators, assert_alike, drive, make_model, make_pass
 from tests.models.zoo import ZOO, build
 
 ALL = ("hidden", "attention")
@@ -257,6 +260,52 @@ def test_blocks_of_scores_change_nothing(options, scores, monkeypatch):
     got = measure("llama", torch.float64, monkeypatch, on_device=True, taps=("attention",), **options)
     for site, statistics in expected.items():
         assert_alike(statistics, got[site], 1e-9)
+
+
+def test_layers_may_differ_in_their_heads(monkeypatch):
+    """What a mask closes is computed once for all layers that share it, but not for other numbers of heads."""
+
+    class Uneven(Plain):
+        def __init__(self):
+            super().__init__()
+            self.layers[1] = torch.nn.TransformerEncoderLayer(32, 8, 64, batch_first=True)
+
+    monkeypatch.setitem(MODELS, "uneven", (Uneven, [""], drive))
+    expected = measure("uneven", torch.float64, monkeypatch, on_device=False, taps=ALL)
+    got = measure("uneven", torch.float64, monkeypatch, on_device=True, taps=ALL)
+    assert [statistics.h for site, statistics in got.items() if site.kind == "attention"] == [4, 8]
+    for site, statistics in expected.items():
+        assert_alike(statistics, got[site], 1e-9)
+
+
+def test_items_of_one_sequence_need_no_room_between_batches():
+    """A batch may hold thousands of short items; only those of which more is to come, or came before, are kept open."""
+
+    def layout(units, last):
+        b = len(units)
+        codes, index = np.full((b, 2), 2, dtype=np.int16), np.tile(np.arange(2), (b, 1))
+        unit = np.array(units)
+        return Layout(codes, None, index.astype(np.uint64), index, unit.astype(np.uint64), unit, unit % 8, np.array(last))
+
+    planner = Planner(3, 8, 4, torch.device("cpu"), torch.float64)
+    first = planner.plan(layout([*range(400), 900, 901, 901], [True] * 400 + [False, False, True]))
+    assert planner.places == 2, "900 continues, and 901 has two sequences"
+    assert first.alone.tolist() == list(range(400))
+    assert (first.parts.tolist(), first.place.tolist(), first.done.tolist()) == ([400, 401, 402], [0, 1, 1], [1])
+    second = planner.plan(layout([5, 900], [True, True]))
+    assert (second.alone.tolist(), second.parts.tolist(), second.place.tolist(), second.done.tolist()) == ([0], [1], [0], [0])
+    assert planner.units.sum() == 403
+
+
+def test_a_finished_pass_holds_no_memory_on_a_device(monkeypatch):
+    monkeypatch.setattr(torch_functions, "HOST_DEVICES", ())
+    single_pass = make_pass("bert", make_model("bert"), taps=ALL)
+    single_pass.reduce(single_pass.feeder.batch(0))
+    memory = weakref.ref(next(iter(single_pass.on_device._memories.values())))
+    assert memory() is not None
+    single_pass.finish()
+    gc.collect()
+    assert memory() is None
 
 
 def test_states_within_blocks(monkeypatch):

@@ -2,6 +2,7 @@
 
 import collections
 import pickle
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.sources.arrays import open_array
+from isoscope.trust.arrays.torch_files import MAX_VALUES, ForeignPickleError, list_tensors
 
 torch = pytest.importorskip("torch")
 
@@ -84,6 +86,25 @@ def test_a_list_within_itself_ends(tmp_path):
     for value in (endless, doubled):
         with pytest.raises(IsoscopeError, match="more than 1,048,576 values, or deeper than 64"):
             open_array(replaced(tmp_path / "x.pt", pickle.dumps(value, 2)))
+
+
+def test_a_long_list_is_refused_before_it_takes_more_memory():
+    tracemalloc.start()
+    with pytest.raises(ForeignPickleError, match="more than 1,048,576 values"):
+        list(list_tensors([None] * (MAX_VALUES + 1)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10 * MAX_VALUES, "the list itself takes 8 bytes per value, and the path of each would take 100"
+
+
+def test_values_beyond_the_end_of_the_archive_are_reported(tmp_path):
+    raw = bytearray(saved(tmp_path / "x.pt", torch.ones(4, 2)).read_bytes())
+    name = raw.rindex(b"/data/0")
+    entry = raw.rindex(b"PK\1\2", 0, name)
+    raw[entry + 42 : entry + 46] = (len(raw) - 10).to_bytes(4, "little")
+    (tmp_path / "x.pt").write_bytes(raw)
+    with pytest.raises(IsoscopeError, match=r"x\.pt is not a readable \.pt archive.* save it again with torch\.save\.$"):
+        open_array(tmp_path / "x.pt")
 
 
 @pytest.mark.parametrize("raw", [b"", b".", b"\x80\x02}.", b"\x80\x02cposix\nsystem\n.", b"\x80\x02K\x01K\x02s.", b"(R.", b"\xff" * 99])

@@ -6,6 +6,7 @@ never has to ask, and the host never waits for it.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -43,11 +44,15 @@ class BatchPlan:
     """The place of these points in a table of sequences × slices."""
     group: Tensor
     """(b,) the group of each sequence."""
+    alone: Tensor
+    alone_group: Tensor
+    """The sequences that are a whole item each, and their groups."""
+    parts: Tensor
     place: Tensor
-    """(b,) where the sums of each sequence's item are collected."""
+    """The other sequences, and where the sums of the item of each are collected."""
     done: Tensor
     done_group: Tensor
-    """The places of the items that end in this batch, and their groups."""
+    """The places of the items that end in this batch after more than one sequence, and their groups."""
     rows: Tensor
     """The rows of the sample that its points are written to."""
 
@@ -84,7 +89,7 @@ class Planner:
         self.units = np.zeros(groups, dtype=np.int64)
         """How many items of each group have ended."""
         self.places = 0
-        """How many items were open at once, at most."""
+        """How many items of more than one sequence were open at once, at most."""
         self.sample = SampleRows(k)
         self._open: dict[int, int] = {}
         self._free: list[int] = []
@@ -100,11 +105,13 @@ class Planner:
         ends = np.cumsum([0, *counts[rare]]).tolist()
         chosen, rows = self.sample.choose(layout)
         group = layout.group % len(self.units)
-        place, done = self._assign_places(layout)
+        alone = self._is_alone(layout)
+        parts, ending = np.flatnonzero(~alone), layout.last & ~alone
+        place, done = self._assign_places(layout.unit[parts], layout.last[parts])
         np.add.at(self.units, group[layout.last], 1)
         taken_codes = flat[taken]
         arrays = [codes, taken, taken_codes, taken // t * self.slices + taken_codes, np.concatenate([taken, chosen]), rows]
-        arrays += [group, place, done, group[layout.last], *dense.values()]
+        arrays += [group, place, done, group[ending], np.flatnonzero(alone), group[alone], parts, *dense.values()]
         sent = send_integers(arrays, self.device)
         return BatchPlan(
             slices=self.slices,
@@ -112,31 +119,41 @@ class Planner:
             codes=sent[0],
             padded=bool((flat < 0).any()),
             counts=counts,
-            dense={code: outside if len(outside) else None for code, outside in zip(dense, sent[10:], strict=True)},
+            dense={code: outside if len(outside) else None for code, outside in zip(dense, sent[13:], strict=True)},
             picks=sent[4],
             rare={code: slice(ends[i], ends[i + 1]) for i, code in enumerate(rare)},
             rare_positions=sent[1],
             rare_codes=sent[2],
             rare_cells=sent[3],
             group=sent[6],
+            alone=sent[10],
+            alone_group=sent[11],
+            parts=sent[12],
             place=sent[7],
             done=sent[8],
             done_group=sent[9],
             rows=sent[5],
         )
 
-    def _assign_places(self, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
+    def _is_alone(self, layout: Layout) -> np.ndarray:
+        """(b,) whether a sequence is all of its item: nothing of it has to be kept. A batch may hold thousands of short ones."""
+        units = layout.unit.tolist()
+        count = Counter(units)
+        is_single = np.array([count[unit] == 1 and unit not in self._open for unit in units], dtype=bool)
+        return np.asarray(layout.last & is_single)
+
+    def _assign_places(self, units: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The place of the item of each sequence, and the places of the items that end here; they are free again afterwards."""
-        place = np.zeros(len(layout.unit), dtype=np.int64)
-        for i, unit in enumerate(layout.unit.tolist()):
+        place = np.zeros(len(units), dtype=np.int64)
+        for i, unit in enumerate(units.tolist()):
             if unit not in self._open:
                 if not self._free:
                     self._free.append(self.places)
                     self.places += 1
                 self._open[unit] = self._free.pop()
             place[i] = self._open[unit]
-        done = place[layout.last]
-        for unit in layout.unit[layout.last].tolist():
+        done = place[last]
+        for unit in units[last].tolist():
             self._free.append(self._open.pop(unit))
         return place, done
 

@@ -197,19 +197,26 @@ class PointBank:
         that end in this batch."""
         s, d = len(self.names), self.d
         values = torch.cat([totals.transpose(2, 3), counts[..., None]], -1)  # (c, b, 2, slices, d + 1)
+        if len(plan.alone):
+            self._add_products(at, values if not len(plan.parts) else values.index_select(1, plan.alone), plan.alone_group)
+        if not len(plan.parts):
+            return
         if self._open is None or self._open.shape[1] < self.planner.places:
             grown = values.new_zeros((self.channels, self.planner.places, 2, s, d + 1))
             if self._open is not None:
                 grown[:, : self._open.shape[1]] = self._open
             self._open = grown
-        self._open[at].index_add_(1, plan.place, values)
+        self._open[at].index_add_(1, plan.place, values.index_select(1, plan.parts))
         if not len(plan.done):
             return
-        whole = self._open[at].index_select(1, plan.done)
-        points, numbers = whole[..., :d], whole[..., d]
-        products = torch.stack([points @ points.mT, numbers[..., None] * numbers[..., None, :]], 3)
-        self._sums["products"].index_add(at, plan.done_group, products.flatten(2, 3))
+        self._add_products(at, self._open[at].index_select(1, plan.done), plan.done_group)
         self._open[at].index_fill_(1, plan.done, 0.0)
+
+    def _add_products(self, at: slice, items: Tensor, group: Tensor) -> None:
+        """Add the products of whole items (c, m, 2, slices, d + 1) to their groups."""
+        points, numbers = items[..., : self.d], items[..., self.d]
+        products = torch.stack([points @ points.mT, numbers[..., None] * numbers[..., None, :]], 3)
+        self._sums["products"].index_add(at, group, products.flatten(2, 3))
 
     def bad(self, memory: HostMemory) -> np.ndarray:
         """(channels, slices) how many points were NaN or infinite."""

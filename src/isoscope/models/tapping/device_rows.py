@@ -114,7 +114,7 @@ class RowBank:
         self._edges = torch.from_numpy(histogram_edges()).to(device)
         self._one = torch.ones((1, 1), dtype=torch.int64, device=device)
         self._plans: dict[int, tuple[Layout, RowPlan]] = {}
-        self._closed: dict[tuple[int, int], Closed] = {}
+        self._closed: dict[tuple[int, ...], Closed] = {}
         self._plan: RowPlan | None = None
         self._first = self._stop = 0
         self._waiting: list[tuple[Reduced, Tensor]] = []
@@ -162,7 +162,7 @@ class RowBank:
         """What the mask of a call closes; computed once for all layers that share it. Scores that are written out have a mask each."""
         if call.scores is not None:
             return self._close(call, plan, counts_apart)
-        key = id(call.mask), id(plan)
+        key = id(call.mask), id(plan), call.query.shape[1], call.key.shape[2]  # layers may differ in heads and keys
         if key not in self._closed:
             self._closed[key] = self._close(call, plan, counts_apart)
         return self._closed[key]

@@ -61,6 +61,10 @@ class DeviceStatistics:
     """The sites that are reduced on devices. Each has empty statistics on the host too, to which `collect` adds what the device holds."""
 
     def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all sites, and let go of their memory."""
         self._memories: dict[torch.device, DeviceMemory] = {}
         self._banks: dict[tuple[object, ...], PointBank] = {}
         self._rows: dict[tuple[object, ...], RowBank] = {}

@@ -156,9 +156,9 @@ def open_npz(path: Path, key: str | None = None) -> ArrayFile:
     return matrix
 
 
-def offset_of_member(path: Path, info: zipfile.ZipInfo) -> int:
+def offset_of_member(path: Path, info: zipfile.ZipInfo, writer: str = "numpy.savez") -> int:
     """Where the bytes of a member begin: after a local header, whose name and extra field may differ from those of the directory."""
-    with path.open("rb") as raw, zip_errors_as_user_errors(path):
+    with path.open("rb") as raw, zip_errors_as_user_errors(path, writer):
         raw.seek(info.header_offset)
         *_, name_length, extra_length = LOCAL_HEADER.unpack(raw.read(LOCAL_HEADER.size))
     return int(info.header_offset + LOCAL_HEADER.size + name_length + extra_length)

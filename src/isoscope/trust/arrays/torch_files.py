@@ -169,13 +169,14 @@ def list_tensors(value: Any) -> Iterator[tuple[str, TensorPlace]]:
     while waiting:
         prefix, value = waiting.pop()
         seen += 1
-        # A few bytes can put a list into itself, or twice into the next, again and again.
-        if seen > MAX_VALUES or prefix.count(".") > MAX_DEPTH:
+        inside = value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list | tuple) else ())
+        count = len(value) if isinstance(value, dict | list | tuple) else 0
+        # A few bytes can put a list into itself, or twice into the next, again and again. Values count before they take memory here.
+        if seen + len(waiting) + count > MAX_VALUES or prefix.count(".") > MAX_DEPTH:
             raise ForeignPickleError(f"more than {MAX_VALUES:,} values, or deeper than {MAX_DEPTH}")
         if isinstance(value, TensorPlace):
             yield prefix or "tensor", value
-        elif isinstance(value, dict | list | tuple):
-            inside = value.items() if isinstance(value, dict) else enumerate(value)
+        else:
             waiting += reversed([(f"{prefix}.{key}" if prefix else str(key), inner) for key, inner in inside])
 
 
@@ -215,6 +216,6 @@ def _place_tensor(path: Path, label: str, place: TensorPlace, info: zipfile.ZipI
     values = place.offset + int(np.prod(shape, dtype=object))
     if values * dtype.itemsize > info.file_size:
         raise IsoscopeError(f"{path} promises more values of {label} than it holds; copy or save it again.")
-    offset = offset_of_member(path, info) + place.offset * dtype.itemsize
+    offset = offset_of_member(path, info, "torch.save") + place.offset * dtype.itemsize
     fortran, bfloat16 = place.stride != by_rows, place.storage.kind == "BFloat16Storage"
     return UncompressedArray(path, label, shape, dtype, offset, fortran=fortran, bfloat16=bfloat16)
