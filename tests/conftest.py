@@ -11,6 +11,8 @@ for _pool in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_pool, "1")  # tests share the cores; threads that wait for each other would spend most of them
 sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 
+collect_ignore = ["watching/ranks_script.py"]  # started by its test as a program of its own, with arguments
+
 _WORDS = """the of and to a in that is was it for with as his on be at by i this had not are but from or have an they which one you were"""
 WORDS = _WORDS.split()
 

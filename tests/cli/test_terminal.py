@@ -9,7 +9,8 @@ from tests.cli.terminal import in_terminal
 
 
 def fits(lines, width=80):
-    long = [line for line in lines if len(line) > width]
+    """Lines that are no longer than this; the commands to run next hold the paths of users, and are as long as these."""
+    long = [line for line in lines if len(line) > width and not line.startswith("  isoscope ")]
     assert not long, long
     return lines
 

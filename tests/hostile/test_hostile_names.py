@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -146,7 +147,7 @@ def test_a_hub_that_names_files_outside_writes_nothing_there(tmp_path, monkeypat
 
 
 def test_nothing_is_given_to_a_shell():
-    """No part of isoscope starts a program."""
+    """No part of isoscope starts a program, except that a watch starts Python itself, without a shell."""
     from pathlib import Path
 
     import isoscope as package
@@ -154,4 +155,8 @@ def test_nothing_is_given_to_a_shell():
     words = ("import subprocess", "from subprocess", "os.system", "os.popen", "os.exec", "os.spawn", "shell=True", "pty.spawn")
     sources = {path: path.read_text("utf-8") for path in Path(package.__file__).parent.rglob("*.py")}
     assert len(sources) > 100
+    (starting,) = (path for path in sources if path.name == "numbers_process.py")
+    assert re.findall(r"subprocess\.(?!PIPE)\w+", sources[starting]) == ["subprocess.Popen", "subprocess.Popen"]  # a type, and the call
+    assert re.search(r"command = \[os\.fsdecode\(get_executable\(\)\), \"-I\", ", sources[starting])
+    sources[starting] = sources[starting].replace("import subprocess", "")
     assert not [(path, word) for path, text in sources.items() for word in words if word in text]

@@ -135,6 +135,7 @@ class Pass:
         self._pooled: dict[Site, Site] = {}
         """By state, the site of the vectors that are pooled of it."""
         self._origins: dict[Site, Origin] = {}
+        self.statistics: Statistics = {}
         self.on_device = DeviceStatistics()
         """The statistics of the sites whose states lie on a device."""
         self._layout: BatchLayout | None = None

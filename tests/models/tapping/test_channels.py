@@ -141,7 +141,7 @@ def test_a_watched_module(tmp_path):
 def test_what_channels_takes(tmp_path):
     with pytest.raises(IsoscopeError, match=r"^channels must be first or last; got 'lst', did you mean last\?$"):
         measured(Scales(), [torch.randn(2, 3, 4, 5)], tmp_path, channels="lst")
-    with pytest.raises(IsoscopeError, match=r"channels and name belong to a torch\.nn\.Module"):
+    with pytest.raises(IsoscopeError, match="channels, name, tokenizer and processor belong to a model in memory"):
         isoscope.measure("a-model", out=tmp_path, channels="last")
     with pytest.raises(IsoscopeError, match=r"^channels belongs to a torch\.nn\.Module"):
         isoscope.sweep("a-suite", out=tmp_path, channels="last")
