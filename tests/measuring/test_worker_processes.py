@@ -102,7 +102,7 @@ def test_a_plan_says_what_there_is_to_do_and_does_nothing(small_models, berts, t
     side = ["--split-into", 4, "--processes", 2, "--dry-run"]
     said = call("measure", model, other, *options, *side).worked().out.splitlines()
     assert said[0].startswith("small-bert: 4 shards of paragraphs.txt, 40 items, ")
-    assert said[2] == "8 of 8 cells to measure, 2 at a time"
+    assert said[2] == "8 of 8 cells to measure, 2 at a time, time not known before the first is measured (or with --max-tokens)"
     assert not (tmp_path / "run").exists()
     call("measure", model, *options, "-q").worked()
     said = call("measure", model, other, *options, *side).worked().out.splitlines()
