@@ -11,8 +11,8 @@ import typer
 
 from isoscope import __version__
 from isoscope.cli import cite, claims, compare, embeddings, list_, measure, merge, report, serve, sweep, table, train, verify
+from isoscope.console.help_panels import Verb, Verbs, group_options
 from isoscope.console.output import print_note
-from isoscope.console.panels import Verb, Verbs, group_options
 from isoscope.core.registry import modules_of
 
 app = typer.Typer(

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from isoscope.console.arguments import Quiet, TextColumn
+from isoscope.console.help_panels import WHAT
 from isoscope.console.output import print_next_steps
-from isoscope.console.panels import WHAT
 
 
 def run(

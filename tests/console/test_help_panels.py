@@ -9,7 +9,7 @@ from typer.models import OptionInfo
 from typer.testing import CliRunner
 
 from isoscope.cli.app import app, list_verbs
-from isoscope.console.panels import MUCH, OUTPUT, PANELS, WHAT, group_options
+from isoscope.console.help_panels import MUCH, OUTPUT, PANELS, WHAT, group_options
 
 
 def option_infos(verb):
