@@ -9,6 +9,7 @@ INSTALLED := .venv/.installed
 report: $(INSTALLED)
 	@$(RUN) -m isoscope sweep embedded --max-items 32 --batch-size 32 --query-rows 32 --sample 512 --out runs/report
 	@$(RUN) -m isoscope report runs/report --out runs/report.html
+	@echo "The report: $(CURDIR)/runs/report.html"
 
 # Every real model that installs by package name, on real text, reactions, residues, speech and photographs.
 MODELS := .cache/models
