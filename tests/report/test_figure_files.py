@@ -7,7 +7,7 @@ import pytest
 from isoscope.charts import print_chart
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
-from isoscope.report import draw_figure, figure_files, write_figures
+from isoscope.report import draw_figure, write_figures
 from isoscope.runs.run import Run
 from isoscope.runs.stored_cell import manifest_of
 from tests.figures.made_table import SIX, made_table
@@ -58,15 +58,6 @@ def test_without_addresses_to_reserve_nothing_is_drawn(tables, tmp_path, monkeyp
 
 def test_nothing_to_draw_writes_nothing(tmp_path):
     assert write_figures(make_table([], TABLE_COLUMNS), make_table([], SERIES_COLUMNS), tmp_path) == []
-
-
-def test_long_names_are_shortened_in_figures_and_stay_apart(tables):
-    """vl-convert takes seconds over a label of thousands of characters. Settings are no label: figures read them."""
-    table = tables[0].head(3).assign(model=["x" * 5000, "x" * 2000 + "y" + "x" * 2999, "short"], spec='{"data": "' + "z" * 900 + '"}')
-    drawn = figure_files.escape_names(table)
-    assert drawn["model"].str.len().tolist() == [131, 131, 5]
-    assert drawn["model"].nunique() == 3
-    assert drawn["spec"].equals(table["spec"])
 
 
 def test_the_lines_of_python_on_the_page_draw_the_chart(tmp_path):

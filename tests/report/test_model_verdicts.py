@@ -1,13 +1,11 @@
-"""The sentence about each model on the first screen, and the large charts below it."""
+"""The sentence about each model on the first screen."""
 
 from __future__ import annotations
 
-import pandas as pd
 import pytest
 
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.report.diagnosis import Sign
-from isoscope.report.headline import headline
 from isoscope.report.line import Line, all_lines
 from isoscope.report.model_verdicts import ModelVerdict, model_verdict
 
@@ -69,27 +67,3 @@ def test_a_failure_is_all_that_is_reported():
     found = model_verdict(line, signs)
     assert found == ModelVerdict("m", "failure", "rank collapses over steps (layer 2: 10 at step 100).", is_failure=True)
     assert model_verdict(line, signs[:1]) == model_verdict(line, [])
-
-
-def test_large_charts_show_cosine_and_the_share_of_dimensions_with_their_isotropic_levels():
-    lines = lines_of(
-        rows_of("a", {"between_cosine": [0.1, 0.2], "effective_rank": [192.0, 384.0]}),
-        rows_of("b", {"between_cosine": [0.3, 0.4], "effective_rank": [8.0, 4.0]}, d=16),
-    )
-    drawing = headline(lines)
-    assert drawing is not None
-    cosine, dimensions = (pd.DataFrame(next(iter(panel["datasets"].values()))) for panel in drawing.panels)
-    assert cosine["value"].tolist() == [0.1, 0.2, 0.3, 0.4]
-    assert dimensions["value"].tolist() == [0.25, 0.5, 0.5, 0.25]
-    assert (set(cosine["null"]), set(dimensions["null"])) == ({0.0}, {0.75})
-    assert headline(lines_of(rows_of("m", {"mean_cosine": [0.4]}, kind="points", layer=None))) is None
-
-
-def test_models_of_different_n_have_large_charts_of_their_own_where_n_matters():
-    values = {"between_cosine": [0.1, 0.2], "effective_rank": [192.0, 384.0]}
-    models = rows_of("a", values), rows_of("b", values, n=5000)
-    about = {"between_cosine": "population", "effective_rank": "this n"}
-    drawing = headline(lines_of(*[[row | {"interval_about": about[str(row["metric"])]} for row in rows] for rows in models]))
-    assert drawing is not None
-    subtitles = [panel["title"].get("subtitle") if isinstance(panel["title"], dict) else None for panel in drawing.panels]
-    assert subtitles == [None, "n = 1,000; compare only at equal n", "n = 5,000; compare only at equal n"]
