@@ -7,12 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 import isoscope
-from isoscope.core.errors import IsoscopeError
 from tests.patience import HANG_LIMIT
-from tests.watching.watched import D, Network, batches
+from tests.watching.watched import Network, batches
 
 SCRIPT, ROOT = Path(__file__).with_name("ranks_script.py"), Path(__file__).parents[2]
 WHERE = ["stack", "kind", "layer", "head", "policy", "metric"]
@@ -88,24 +86,3 @@ def test_processes_that_watch_differently_are_told_so(tmp_path):
     assert first["errors"][1] == second["errors"][1]
     assert first["errors"][1].startswith(f"{same}number of batches is 1 on rank 0 and 2 on rank 1")
     assert first["errors"][2].startswith("isoscope.watch was not called in all 2 processes of this training: rank 1 did not come within ")
-
-
-def test_parameters_divided_by_anything_but_fsdp2_are_refused(tmp_path):
-    import torch.distributed as dist
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.tensor import Shard, distribute_tensor
-
-    dist.init_process_group("gloo", init_method=f"file://{tmp_path / 'rendezvous'}", rank=0, world_size=1)
-    try:
-        model = Network()
-        mesh = init_device_mesh("cpu", (1,))
-        model.head.weight = nn.Parameter(distribute_tensor(torch.zeros(40, D), mesh, [Shard(0)]))
-        with pytest.raises(IsoscopeError, match="divided among processes by tensor parallelism, and only those of FSDP2"):
-            isoscope.watch(model, data=batches()[0], out=tmp_path / "run")
-        model = Network()
-        model.head.weight.ds_id = 0
-        with pytest.raises(IsoscopeError, match="divided among processes by ZeRO-3"):
-            isoscope.watch(model, data=batches()[0], out=tmp_path / "run")
-    finally:
-        dist.destroy_process_group()
-    assert not (tmp_path / "run").exists()

@@ -19,8 +19,6 @@ from isoscope.models.loading.chunk import Positions
 from isoscope.models.naming.model_name import resolve_model
 from isoscope.models.tapping import device_memory, device_points, device_rows, torch_functions
 from isoscope.models.tapping.attention_tap import AttentionTap
-from isoscope.models.tapping.batch_plan import Planner
-from isoscope.models.tapping.device_memory import DeviceSums
 from isoscope.models.tapping.device_rows import RowBank
 from isoscope.models.tapping.device_statistics import DeviceStatistics, Origin, full_float32
 from isoscope.models.tapping.layout import BatchLayout, Layout, Rows
@@ -135,18 +133,6 @@ def test_short_types_and_sums_in_pairs_of_float32(dtype, sums, monkeypatch):
     got = measure("bert", dtype, monkeypatch, on_device=True, taps=ALL)
     for site, statistics in expected.items():
         assert_alike(statistics, got[site], 2e-6)
-
-
-def test_pairs_of_float32_keep_what_float32_loses():
-    """Twenty thousand additions in float32 lose two digits; a pair of float32 keeps twelve in all."""
-    values = torch.full((20_000,), 0.1)
-    pair, plain = DeviceSums(torch.zeros(2, 1)), torch.zeros(1)
-    for value in values:
-        pair.add(slice(None), value)
-        plain += value
-    exact = float(values.double().sum())
-    assert abs(float(pair.parts.double().sum()) / exact - 1) < 1e-12
-    assert abs(float(plain) / exact - 1) > 1e-5
 
 
 @pytest.mark.parametrize("d", [768, 8192])
@@ -276,25 +262,6 @@ def test_layers_may_differ_in_their_heads(monkeypatch):
     assert [statistics.h for site, statistics in got.items() if site.kind == "attention"] == [4, 8]
     for site, statistics in expected.items():
         assert_alike(statistics, got[site], 1e-9)
-
-
-def test_items_of_one_sequence_need_no_room_between_batches():
-    """A batch may hold thousands of short items; only those of which more is to come, or came before, are kept open."""
-
-    def layout(units, last):
-        b = len(units)
-        codes, index = np.full((b, 2), 2, dtype=np.int16), np.tile(np.arange(2), (b, 1))
-        unit = np.array(units)
-        return Layout(codes, None, index.astype(np.uint64), index, unit.astype(np.uint64), unit, unit % 8, np.array(last))
-
-    planner = Planner(3, 8, 4, torch.device("cpu"), torch.float64)
-    first = planner.plan(layout([*range(400), 900, 901, 901], [True] * 400 + [False, False, True]))
-    assert planner.places == 2, "900 continues, and 901 has two sequences"
-    assert first.alone.tolist() == list(range(400))
-    assert (first.parts.tolist(), first.place.tolist(), first.done.tolist()) == ([400, 401, 402], [0, 1, 1], [1])
-    second = planner.plan(layout([5, 900], [True, True]))
-    assert (second.alone.tolist(), second.parts.tolist(), second.place.tolist(), second.done.tolist()) == ([0], [1], [0], [0])
-    assert planner.units.sum() == 403
 
 
 def test_a_finished_pass_holds_no_memory_on_a_device(monkeypatch):
