@@ -135,4 +135,5 @@ if __name__ == "__main__":
         warnings.simplefilter("ignore")
         result = refused() if "refused" in SCENARIO else run()
     torch.save(result, FOLDER / f"{SCENARIO}-{RANK}.pt")
+    dist.barrier()  # neither leaves while the other still talks to it
     dist.destroy_process_group()
