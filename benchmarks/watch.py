@@ -32,7 +32,7 @@ import isoscope
 
 TICK = os.sysconf("SC_CLK_TCK")
 SIZES = {"tiny": (64, 4, 4, 12, 32, 20, 20, 3), "small": (256, 6, 8, 16, 128, 100, 5, 1)}
-"""Width, layers, heads, rows, positions; a look at every so many steps, how many are taken here, and how many looks a repeat has."""
+"""Width, layers, heads, rows, positions; steps from one look to the next, steps taken here, and looks per repeat."""
 
 
 def process_time(pid: int) -> float:

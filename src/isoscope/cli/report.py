@@ -94,7 +94,9 @@ def _plot_metrics(table: pd.DataFrame, metrics: Sequence[str], folder: Path, wid
     from isoscope.metrics import registry
 
     shown, _ = select_one_checkpoint(table[table["policy"] == "all"], table.head(0))
-    plots = {metric: plot_metric(shown, metric, label=registry[metric].title, width=width, title=title) for metric in metrics}
+    # A run may hold metrics of a plug-in that is not installed here.
+    labels = {metric: registry[metric].title if metric in registry else metric for metric in metrics}
+    plots = {metric: plot_metric(shown, metric, label=label, width=width, title=title) for metric, label in labels.items()}
     return [plot.save(folder / f"{metric}.{form}") for metric, plot in plots.items() for form in ("svg", "pdf", "png")]
 
 
