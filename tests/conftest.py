@@ -10,6 +10,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 for _pool in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_pool, "1")  # tests share the cores; threads that wait for each other would spend most of them
 sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
+os.environ.setdefault("ISOSCOPE_CACHE", str(Path(__file__).parent.parent / ".cache"))
 
 collect_ignore = ["watching/ranks_script.py"]  # started by its test as a program of its own, with arguments
 
@@ -117,14 +118,14 @@ def data(tmp_path_factory, texts):
 @pytest.fixture(scope="session")
 def minilm():
     """all-MiniLM-L6-v2, a real encoder."""
-    from fetch import fetch
+    from isoscope.packages.download import package_path
 
-    return fetch("minilm")
+    return package_path("all-minilm-l6-v2")
 
 
 @pytest.fixture(scope="session")
 def smollm2():
     """SmolLM2-135M-Instruct, a real decoder, as a GGUF file."""
-    from fetch import fetch
+    from isoscope.packages.download import package_path
 
-    return next(fetch("smollm2").glob("*.gguf"))
+    return package_path("smollm2-135m-instruct")

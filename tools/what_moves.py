@@ -1,7 +1,6 @@
 """Measure what moves the numbers, on three models, and put the tables into docs/what-moves-these-numbers.md.
 
 python tools/what_moves.py             some minutes on one thread; what runs/moves holds is not measured again
-python tools/fetch.py minilm smollm2   fetches the two real models first
 
 Each change is one run of `isoscope measure` that differs from the first in one option; tokens, the final norm and the number of points
 are read off the first run itself.
@@ -20,8 +19,8 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "what-moves-these-numbers.md"
 RUNS = ROOT / "runs" / "moves"
 MODELS = {
-    "all-MiniLM-L6-v2": ".cache/models/all-MiniLM-L6-v2",
-    "SmolLM2-135M-Instruct": ".cache/models/SmolLM2-135M-Instruct/SmolLM2-135M-Instruct.Q4_1.gguf",
+    "all-MiniLM-L6-v2": "package:all-minilm-l6-v2",
+    "SmolLM2-135M-Instruct": "package:smollm2-135m-instruct",
     "the embedded decoder": "src/isoscope/training/suites/decoder/seed-0/step-800",
 }
 LAYERS = {"SmolLM2-135M-Instruct": {"layers": "15,30,final"}}

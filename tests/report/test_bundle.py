@@ -5,7 +5,8 @@ import gzip
 
 import pytest
 
-from isoscope.report.bundle import cache_folder, pack, render_template, vega_script, write_at_once
+from isoscope.core.cache import cache_folder
+from isoscope.report.bundle import pack, render_template, vega_script, write_at_once
 
 
 def test_packed_text_holds_no_markup_and_is_the_same_each_time():
@@ -23,7 +24,7 @@ def test_names_in_a_template_are_escaped_and_cannot_turn_the_line():
 
 
 def test_the_drawing_library_is_bundled_once(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("ISOSCOPE_CACHE", str(tmp_path))
     vega_script.cache_clear()
     try:
         first = vega_script()
@@ -39,7 +40,7 @@ def test_the_drawing_library_is_bundled_once(tmp_path, monkeypatch):
 
 def test_a_cache_that_cannot_be_written_costs_time_only(tmp_path, monkeypatch):
     (tmp_path / "isoscope").write_text("in the way")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("ISOSCOPE_CACHE", str(tmp_path))
     vega_script.cache_clear()
     try:
         assert "vegaEmbed" in gzip.decompress(base64.b64decode(vega_script())).decode()

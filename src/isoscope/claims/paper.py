@@ -8,8 +8,8 @@ from typing import Any
 
 from isoscope.core.errors import IsoscopeError, nearest
 
-CHOICES = ("embedded", "local", "paper")
-"""Which models: those that come with isoscope, those in a local folder, or the paper's own."""
+CHOICES = ("embedded", "packages", "local", "paper")
+"""Which models: those that come with isoscope, those of packages, those in a local folder, or the paper's own."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from isoscope import __version__
-from isoscope.cli import cite, claims, compare, embeddings, list_, measure, merge, report, serve, sweep, table, train, verify
+from isoscope.cli import cite, claims, compare, embeddings, fetch, list_, measure, merge, report, serve, sweep, table, train, verify
 from isoscope.console.help_panels import Verb, Verbs, group_options
 from isoscope.console.output import print_note
 from isoscope.core.registry import modules_of
@@ -27,7 +27,7 @@ app = typer.Typer(
 )
 PANELS: dict[str, tuple[ModuleType, ...]] = {
     "Embeddings": (embeddings,),
-    "Models: measure into a run": (measure, sweep, train),
+    "Models: measure into a run": (measure, sweep, train, fetch),
     "Read a run": (table, report, serve, compare, claims, cite),
     "Keep runs in order": (merge, verify),
     "Studies": (),

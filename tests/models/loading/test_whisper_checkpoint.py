@@ -150,9 +150,9 @@ def test_a_pt_that_is_not_whisper(tmp_path):
 @pytest.fixture(scope="session")
 def whisper_tiny():
     """Whisper tiny.en, as OpenAI saved it."""
-    from fetch import fetch
+    from isoscope.packages.download import package_path
 
-    return next(fetch("whisper").glob("*.pt"))
+    return next(package_path("whisper-tiny.en").glob("*.pt"))
 
 
 @pytest.mark.models

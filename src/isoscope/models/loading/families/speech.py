@@ -1,4 +1,4 @@
-"""Models that read speech: encoders over the wave, and Whisper, whose decoder is fed the model's own transcript."""
+"""Models that read speech: encoders over the wave, and recognisers, whose decoder is fed the model's own transcript."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.models.loading.family import RANDOM, Family, Stack, model_types
-from isoscope.models.loading.readers.speech import WaveReader, WhisperReader, load_feature_extractor
+from isoscope.models.loading.readers.speech import MoonshineReader, WaveReader, WhisperReader, load_feature_extractor
 
 WAVE_TYPES = ("wav2vec2", "hubert", "wavlm", "unispeech", "unispeech-sat", "data2vec-audio", "sew")
 
@@ -39,4 +39,14 @@ whisper = Family(
     processor=_load_whisper_extractor,
     reader=WhisperReader,
     loads=("folder", "hub", ".pt"),
+)
+moonshine = Family(
+    name="moonshine",
+    modality="speech",
+    about="speech recognisers over the wave: encoder and decoder",
+    covers={"Moonshine": "Moonshine tiny"},
+    matches=model_types("moonshine"),
+    stacks=lambda model: {"encoder": Stack(model.encoder, "layers.*"), "decoder": Stack(model.decoder, "layers.*")},
+    processor=load_feature_extractor,
+    reader=MoonshineReader,
 )

@@ -1,8 +1,9 @@
-"""Speech: clips at the model's own rate, cut into windows. Whisper's decoder gets the transcript that the model itself gives."""
+"""Speech: clips at the model's own rate, cut into windows. A decoder gets the transcript that the model itself gives."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +142,8 @@ class WhisperReader:
         # The extractor makes two frames of spectrogram for each position of the encoder.
         features = spectra[..., : 2 * self.seq_len].to(self.model.device, self.model.base.dtype)
         # One window at a time, so that a transcript does not depend on the other windows of the batch.
-        transcripts = [self._transcribe(features[i : i + 1]) for i in range(len(chunks))]
+        longest = self.model.config.max_target_positions
+        transcripts = [transcribe(self.model, features[i : i + 1], self.prompt, longest) for i in range(len(chunks))]
         ids, _ = pad_right(transcripts, int(self.model.config.pad_token_id or 0), self.model.device)
 
         def positions(stack: str, t: int) -> list[Positions]:
@@ -158,23 +160,48 @@ class WhisperReader:
         large = ids >= self.prompt[0] if config.vocab_size in PROMPTS else np.zeros(len(ids), dtype=bool)
         return large | np.isin(ids, list(controls))
 
-    def _transcribe(self, features: Tensor) -> np.ndarray:
-        """Greedy decoding: the prompt, and the likeliest next token until the model ends."""
-        ids, head = list(self.prompt), self.model.output_embedding
-        if head is None:  # without an output table nothing can be decoded
-            return np.array(ids, dtype=np.int64)
-        room = min(MAX_TOKENS, self.model.config.max_target_positions) - len(ids)
-        with torch.inference_mode(), model_errors_as_user_errors(self.model.reference, CANNOT_RUN):
-            encoded, past = self.model.base.encoder(features), None
-            for _ in range(room):
-                step = torch.tensor([ids if past is None else ids[-1:]], device=features.device)
-                out = self.model.base(encoder_outputs=encoded, decoder_input_ids=step, past_key_values=past, use_cache=True)
-                past = out.past_key_values
-                token = int(head(out.last_hidden_state[0, -1]).argmax())
-                if token in _token_ids(self.model.config, "eos"):
-                    break
-                ids.append(token)
+
+class MoonshineReader(WaveReader):
+    """Windows of samples; the decoder gets the transcript that the model itself gives a window."""
+
+    def __init__(self, model: LoadedModel, seq_len: int | None) -> None:
+        super().__init__(model, seq_len)
+        self.prompt = _token_ids(model.config, "decoder_start")
+        self.special_tokens = f"decoder: {' '.join(map(str, self.prompt))} …"
+
+    def feed(self, chunks: list[Chunk]) -> ModelInput:
+        """Samples, and the transcript of each window."""
+        waves = super().feed(chunks)
+        samples = waves.arguments["input_values"]
+        room = require_count(self.model.config.max_position_embeddings, "max_position_embeddings", self.model.reference.spec)
+        transcripts = [transcribe(self.model, samples[i : i + 1], self.prompt, room) for i in range(len(chunks))]
+        ids, _ = pad_right(transcripts, int(self.model.config.pad_token_id or 0), self.model.device)
+        controls = [token for name in ("decoder_start", "bos", "eos") for token in _token_ids(self.model.config, name)]
+
+        def positions(stack: str, t: int) -> list[Positions]:
+            if stack == "encoder":
+                return waves.positions(stack, t)
+            return [Positions(np.isin(ids, controls), ids, chunk.start) for ids, chunk in zip(transcripts, chunks, strict=True)]
+
+        return ModelInput(waves.arguments | {"decoder_input_ids": ids, "use_cache": False}, positions)
+
+
+def transcribe(model: LoadedModel, inputs: Tensor, prompt: Sequence[int], longest: int) -> np.ndarray:
+    """Greedy decoding of one window: the prompt, and the likeliest next token until the model ends or `longest` tokens are there."""
+    ids, head = list(prompt), model.output_embedding
+    if head is None:  # without an output table nothing can be decoded
         return np.array(ids, dtype=np.int64)
+    with torch.inference_mode(), model_errors_as_user_errors(model.reference, CANNOT_RUN):
+        encoded, past = model.base.encoder(inputs), None
+        while len(ids) < min(MAX_TOKENS, longest):
+            step = torch.tensor([ids if past is None else ids[-1:]], device=inputs.device)
+            out = model.base(encoder_outputs=encoded, decoder_input_ids=step, past_key_values=past, use_cache=True)
+            past = out.past_key_values
+            token = int(head(out.last_hidden_state[0, -1]).argmax())
+            if token in _token_ids(model.config, "eos"):
+                break
+            ids.append(token)
+    return np.array(ids, dtype=np.int64)
 
 
 def _token_ids(config: Any, name: str) -> list[int]:

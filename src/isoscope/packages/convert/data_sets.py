@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from convert.characters import SMILES
-from convert.g722 import decode
+from isoscope.packages.convert.g722 import decode
+from isoscope.packages.convert.symbol_models import SMILES
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 PHOTOGRAPHS = (

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 
-from convert.onnx_file import read_onnx
+from isoscope.packages.convert.onnx_weights import read_onnx
+from isoscope.packages.convert.write_folder import write_settings, write_weights
 
 IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
 DINOV2 = {
@@ -53,8 +53,6 @@ def dinov2(unpacked: Path, folder: Path) -> None:
     The exporter keeps the names of vectors and drops those of matrices, which are told by the node that multiplies with them. It also
     cuts the table of positions in two: that of the class token, and those of the 37 × 37 patches.
     """
-    from safetensors.numpy import save_file
-
     onnx = read_onnx(unpacked / "vit_s_focus.onnx")
     weights = {name.removeprefix(PREFIX): array for name, array in onnx.weights.items() if name.startswith(PREFIX)}
     for node, inputs in onnx.nodes.items():
@@ -63,13 +61,13 @@ def dinov2(unpacked: Path, folder: Path) -> None:
     of_class = onnx.weights[onnx.nodes["/backbone/embeddings/Concat_6"][0]]
     of_patches = onnx.weights[onnx.nodes["/backbone/embeddings/Reshape_1"][0]]
     weights["embeddings.position_embeddings"] = np.concatenate([of_class, of_patches.reshape(1, -1, of_class.shape[-1])], axis=1)
-    save_file({name: np.ascontiguousarray(array) for name, array in weights.items()}, folder / "model.safetensors", {"format": "pt"})
-    (folder / "config.json").write_text(json.dumps(DINOV2, indent=2), "utf-8")
-    (folder / "preprocessor_config.json").write_text(json.dumps(DINOV2_IMAGES, indent=2), "utf-8")
+    write_weights(weights, folder)
+    write_settings(DINOV2, folder / "config.json")
+    write_settings(DINOV2_IMAGES, folder / "preprocessor_config.json")
 
 
 def resnet50(unpacked: Path, folder: Path) -> None:
     """ResNet-50 as it is, with the image processor of the checkpoint that it was tuned from."""
     for name in ("config.json", "model.safetensors"):
         (unpacked / name).rename(folder / name)
-    (folder / "preprocessor_config.json").write_text(json.dumps(RESNET_IMAGES, indent=2), "utf-8")
+    write_settings(RESNET_IMAGES, folder / "preprocessor_config.json")
