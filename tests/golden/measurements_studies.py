@@ -18,7 +18,7 @@ from tests.golden.tables import digest_series, draw_figures, plain_frame, plain_
 from tests.golden.workshop import Workshop
 
 LISTED = ("metrics", "families", "sources", "figures", "claims", "recipes")
-FACTS = ("range", "reads", "computed", "family", "modality", "attention", "paper", "steps")
+FACTS = ("licence", "range", "reads", "computed", "family", "modality", "attention", "paper", "steps")
 
 
 @golden("studies", tolerance=1e-4)
@@ -168,7 +168,7 @@ def reproductions(shop: Workshop) -> Outcome:
 @golden("studies")
 def listing(shop: Workshop) -> Outcome:
     """Everything that `isoscope list` lists, by name, without the prose."""
-    rows = {what: shop.json("list", what) for what in LISTED}
+    rows = {what: shop.json("list", what) for what in LISTED} | {"packages": shop.json("fetch", list=True, quiet=True)}
     return Outcome(
-        words={what: {row["name"]: {field: row[field] for field in FACTS if field in row} for row in rows[what]} for what in LISTED}
+        words={what: {row["name"]: {field: row[field] for field in FACTS if field in row} for row in listed} for what, listed in rows.items()}
     )

@@ -10,6 +10,7 @@ from tests.golden.outcome import STORED, Outcome, compare_outcomes, list_new_met
 
 UNTOUCHED = {
     "--address": "needs a cluster",
+    "--all": "downloads every package",
     "--delete": "deletes what was downloaded from a hub",
     "--device-map": "spreads a model over several devices",
     "--help": "prints help, which docs/cli.md is compared with",

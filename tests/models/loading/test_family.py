@@ -180,7 +180,7 @@ def _flags(small, site, fed, state):
         return np.arange(n) < SPECIAL_BEFORE[small.title]
     if small.family in ("hierarchical", "convolution", "trained_images"):
         return np.arange(n) < (n - int(n**0.5) ** 2 if small.title == "CvT" else 0)
-    if small.family in ("wav2vec2", "trained_speech") or (small.family == "whisper" and site[0] == "encoder"):
+    if small.family in ("wav2vec2", "trained_speech") or (small.family in ("whisper", "moonshine") and site[0] == "encoder"):
         return np.arange(n) == 0
     if small.family in ("canine", "manta_lm") and site[0] == "encoder":
         return np.arange(n) == 0

@@ -21,7 +21,8 @@ def run(
     models: Annotated[
         str,
         typer.Option(
-            help="The models: embedded (shipped with isoscope), packages (real ones from package registries), local (in --folder) or paper (from a hub)."
+            help="The models: embedded (shipped with isoscope), packages (real ones from package registries), local (in --folder) or "
+            "paper (the paper's own, from a hub)."
         ),
     ] = "embedded",
     data: Annotated[
@@ -74,9 +75,8 @@ def run(
     if dry_run:
         parts, absent = plan_reproduction(papers[paper], request, folder_of_run)
         for part in parts:
-            typer.echo(
-                f"{part.command}  # {f'models: {models}' if part.kind == 'model' and models in ('local', 'packages') else part.experiment.about}"
-            )
+            found = part.kind == "model" and models in ("local", "packages")
+            typer.echo(f"{part.command}  # {f'models: {models}' if found else part.experiment.about}")
         for item in absent:
             typer.echo(f"not available: {item.what}: {item.reason}; {item.command}")
         return
