@@ -111,7 +111,9 @@ def _run_client(archive: Archive, work: Path, progress: Progress) -> None:
                 f"{archive.name} needs the program {command[0]}, which is not installed; install it, or leave this package out."
             ) from error
         try:
-            with progress.bar(f"downloading {archive.name}", archive.size, "bytes") as bar:
+            # npm and apt write the archive when they have all of it, so only for pip does its size tell how long it takes.
+            total = archive.size if archive.registry == "pypi" else None
+            with progress.bar(f"downloading {archive.name}", total, "bytes") as bar:
                 there = 0
                 while process.poll() is None:
                     time.sleep(LOOK)
