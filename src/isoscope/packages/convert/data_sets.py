@@ -97,10 +97,10 @@ def residues(unpacked: Path, folder: Path) -> None:
     with gzip.open(unpacked / "uniprot_sprot_human.fasta.gz", "rt", encoding="utf-8") as file:
         entries = [entry.partition("\n") for entry in file.read().split(">")]
     chains = [(found[1], rows.replace("\n", "")) for header, _, rows in entries if (found := VARIABLE_DOMAIN.search(header))]
-    _write_rows(folder / "residues.jsonl", [_mature(kind, chain) for kind, chain in chains])
+    _write_rows(folder / "residues.jsonl", [_cut_signal_peptide(kind, chain) for kind, chain in chains])
 
 
-def _mature(kind: str, chain: str) -> str:
+def _cut_signal_peptide(kind: str, chain: str) -> str:
     """A chain without its signal peptide, whose end is told by the first conserved cysteine; one of the peptide's own comes before 30."""
     return chain[chain.index("C", 30) - BEFORE_CYSTEINE[kind] :]
 

@@ -2,7 +2,7 @@
 
 Each byte holds six bits of the lower band and two of the upper. A band is predicted from its past by two poles and six zeros, the code
 corrects the prediction, and a pair of mirror filters joins the bands. Each step needs the one before it, so many recordings are decoded
-side by side; arrays have one row a band and one column a recording.
+side by side; arrays have one row per band and one column per recording.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ SCALES = np.stack(
 """The size of a quantiser's step by the logarithm of it, for both bands."""
 
 
-def _limited(values: np.ndarray) -> np.ndarray:
-    """As a 16-bit processor keeps them."""
-    limited: np.ndarray = np.minimum(np.maximum(values, -32768), 32767)
-    return limited
+def _clip_to_16_bits(values: np.ndarray) -> np.ndarray:
+    """The nearest values that 16 bits hold."""
+    clipped: np.ndarray = np.minimum(np.maximum(values, -32768), 32767)
+    return clipped
 
 
 class _Predictor:
-    """Both bands of several recordings: poles, zeros, what they are applied to, and the size of a step."""
+    """Both bands of several recordings: poles, zeros, the values they apply to, and the size of a step."""
 
     def __init__(self, count: int) -> None:
         self.zeros, self.differences = np.zeros((2, 6, 2, count), int)
@@ -51,17 +51,17 @@ class _Predictor:
         self.scale = np.array([[32], [8]]).repeat(count, axis=1)
 
     def keep(self, count: int) -> None:
-        """Go on with the first recordings only."""
+        """Drop all but the first recordings."""
         for name, values in vars(self).items():
             setattr(self, name, values[..., :count].copy())
 
     def update(self, difference: np.ndarray, step: np.ndarray) -> None:
-        """Learn from what the code said of this sample, and predict the next one."""
+        """Adapt to this sample and predict the next one."""
         self.logarithm = np.minimum(np.maximum((self.logarithm * 127 >> 7) + step, 0), TOP_STEP)
         self.scale = np.stack([SCALES[0][self.logarithm[0]], SCALES[1][self.logarithm[1]]])
-        sign = _limited(self.from_zeros + difference) >> 15
+        sign = _clip_to_16_bits(self.from_zeros + difference) >> 15
         same, before = sign == self.signs[0], sign == self.signs[1]
-        pull = _limited(self.poles[0] << 2)
+        pull = _clip_to_16_bits(self.poles[0] << 2)
         second = (np.minimum(np.where(same, -pull, pull), 32767) >> 7) + np.where(before, 128, -128) + (self.poles[1] * 32512 >> 15)
         second = np.minimum(np.maximum(second, -12288), 12288)
         bound = 15360 - second
@@ -70,22 +70,22 @@ class _Predictor:
         agree = (self.differences >> 15) == (difference >> 15)
         self.zeros = (self.zeros * 32640 >> 15) + np.where(agree, 128, -128) * (difference != 0)
         self.differences = np.concatenate([difference[None], self.differences[:-1]])
-        self.past = np.stack([_limited(self.prediction + difference), self.past[0]])
+        self.past = np.stack([_clip_to_16_bits(self.prediction + difference), self.past[0]])
         self.signs = np.stack([sign, self.signs[0]])
         self.poles = np.stack([first, second])
-        from_poles = _limited((self.poles * _limited(self.past << 1) >> 15).sum(0))
-        self.from_zeros = _limited((self.zeros * _limited(self.differences << 1) >> 15).sum(0))
-        self.prediction = _limited(from_poles + self.from_zeros)
+        from_poles = _clip_to_16_bits((self.poles * _clip_to_16_bits(self.past << 1) >> 15).sum(0))
+        self.from_zeros = _clip_to_16_bits((self.zeros * _clip_to_16_bits(self.differences << 1) >> 15).sum(0))
+        self.prediction = _clip_to_16_bits(from_poles + self.from_zeros)
 
 
-def _joined(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+def _join_bands(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Both bands through the mirror filters: two samples for each pair."""
     even = np.convolve(low - high, MIRROR)[: len(low)]
     odd = np.convolve(low + high, MIRROR[::-1])[: len(low)]
-    return _limited(np.stack([even, odd], axis=1).ravel() >> 11).astype(np.int16)
+    return _clip_to_16_bits(np.stack([even, odd], axis=1).ravel() >> 11).astype(np.int16)
 
 
-def _bands(pieces: Sequence[bytes]) -> list[np.ndarray]:
+def _decode_bands(pieces: Sequence[bytes]) -> list[np.ndarray]:
     """Both bands of each piece, the longest first inside, so that those still running are always the first columns."""
     order = sorted(range(len(pieces)), key=lambda i: -len(pieces[i]))
     lengths = [len(pieces[i]) for i in order]
@@ -105,18 +105,18 @@ def _bands(pieces: Sequence[bytes]) -> list[np.ndarray]:
         bands[at, :, :active] = np.minimum(np.maximum(state.prediction + fine, -16384), 16383)
         coarse = low >> 2
         state.update(np.stack([state.scale[0] * LOW_4[coarse] >> 15, upper]), np.stack([LOW_STEP[coarse], HIGH_STEP[high]]))
-    found = {i: bands[:length, :, column] for column, (i, length) in enumerate(zip(order, lengths, strict=True))}
-    return [found[i] for i in range(len(pieces))]
+    decoded = {i: bands[:length, :, column] for column, (i, length) in enumerate(zip(order, lengths, strict=True))}
+    return [decoded[i] for i in range(len(pieces))]
 
 
 def decode(recordings: Sequence[bytes]) -> list[np.ndarray]:
     """The samples of each recording.
 
-    Long ones are cut, so that all take like many steps: the decoder forgets its past exponentially, and a second is enough of it.
+    Long ones are cut, so that all take about as many steps: the decoder forgets its past exponentially, and a second is enough of it.
     """
     cuts = [(i, at) for i, recording in enumerate(recordings) for at in range(0, len(recording), PIECE)]
-    pieces = _bands([recordings[i][max(0, at - LEAD) : at + PIECE] for i, at in cuts])
+    pieces = _decode_bands([recordings[i][max(0, at - LEAD) : at + PIECE] for i, at in cuts])
     whole: list[list[np.ndarray]] = [[] for _ in recordings]
     for (i, at), bands in zip(cuts, pieces, strict=True):
         whole[i].append(bands[min(at, LEAD) :])
-    return [_joined(*np.concatenate(parts).astype(int).T) for parts in whole]
+    return [_join_bands(*np.concatenate(parts).astype(int).T) for parts in whole]
