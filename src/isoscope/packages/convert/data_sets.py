@@ -68,15 +68,15 @@ def cifar10(unpacked: Path, folder: Path) -> None:
         Image.fromarray(image).save(place)
 
 
-def _examples(node: Any) -> Iterator[str]:
+def _list_examples(node: Any) -> Iterator[str]:
     """Every string under a key `example_reactions`, at any depth."""
     if isinstance(node, dict):
         yield from (str(reaction) for reaction in node.get("example_reactions", []))
         for value in node.values():
-            yield from _examples(value)
+            yield from _list_examples(value)
     elif isinstance(node, list):
         for value in node:
-            yield from _examples(value)
+            yield from _list_examples(value)
 
 
 def reactions(unpacked: Path, folder: Path) -> None:
@@ -84,7 +84,7 @@ def reactions(unpacked: Path, folder: Path) -> None:
     found = [
         reaction
         for path in sorted(unpacked.glob("reactionclassifier/data/*.json"))
-        for reaction in _examples(json.loads(path.read_text("utf-8")))
+        for reaction in _list_examples(json.loads(path.read_text("utf-8")))
     ]
     found += [text for path in sorted(unpacked.glob("**/test*.py")) for text in REACTION.findall(path.read_text("utf-8"))]
     parts = [reaction.split(">") for reaction in found if not re.search(r":\d", reaction)]
