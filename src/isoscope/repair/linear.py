@@ -15,7 +15,9 @@ from isoscope.core.errors import IsoscopeWarning
 from isoscope.core.numerics import Floats
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.eigenvalues import Spectrum
-from isoscope.repair.base import DOUBLE, DTYPES, SINGLE, Precision, Repair, RepairError, is_int, map_blocks, parameter_error, read_blocks
+from isoscope.repair.base import DOUBLE, SINGLE, Precision, Repair, map_blocks, read_blocks
+from isoscope.repair.errors import RepairError, is_int, parameter_error
+from isoscope.repair.tensors import array_types, as_array, as_given, is_tensor
 from isoscope.statistics.site_statistics import Moments
 
 
@@ -29,14 +31,15 @@ class LinearRepair(Repair):
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Fit to a matrix (n, d), which is read in blocks and summed in float64; `y` is ignored."""
-        X = self._check_matrix(X)
-        moments = Moments(X.shape[1], second=self._needs_second_moments)
-        for _, block in read_blocks(X):
+        matrix = self._check_matrix(X)
+        moments = Moments(matrix.shape[1], second=self._needs_second_moments)
+        for _, block in read_blocks(matrix):
             with np.errstate(over="ignore", invalid="ignore"):  # refused below
                 moments.update(block)
         if not np.isfinite(moments.norm2):
             raise RepairError("X has values whose squares overflow; scale it down first.")
-        return self._fit(moments, Precision.of(X.dtype))
+        # bfloat16 and float16 tensors are read as float32, and keep the rounding they came with.
+        return self._fit(moments, Precision.of(X.dtype if is_tensor(X) else matrix.dtype))
 
     def fit_moments(self, moments: Moments, *, precision: Precision | None = None) -> Self:
         """Fit to moments, for example those of merged shards. `precision` defaults to that of a float64 matrix."""
@@ -61,12 +64,12 @@ class InvertibleRepair(LinearRepair):
         """Map the image back to centred points, (m, d′) to (m, d)."""
 
     def inverse_transform(self, X: Any) -> Any:
-        """Map (n, d′) back to (n, d). Along directions without variance the result is the mean."""
+        """Map (n, d′) back to (n, d), a tensor to a tensor. Along directions without variance the result is the mean."""
         check_is_fitted(self)
-        X = check_array(X, dtype=DTYPES, ensure_all_finite=False)
-        if X.shape[1] != self._n_features_out:
-            raise RepairError(f"X has {X.shape[1]} features, but {type(self).__name__} gave {self._n_features_out}.")
-        return map_blocks(X, lambda block: self._unmap(block) + self.mean_, self.n_features_in_)
+        matrix = check_array(as_array(X), dtype=array_types(X), ensure_all_finite=False)
+        if matrix.shape[1] != self._n_features_out:
+            raise RepairError(f"X has {matrix.shape[1]} features, but {type(self).__name__} gave {self._n_features_out}.")
+        return as_given(map_blocks(matrix, lambda block: self._unmap(block) + self.mean_, self.n_features_in_), X)
 
 
 @final
