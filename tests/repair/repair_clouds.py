@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from isoscope.core.site import Site
-from isoscope.repair import AllButTheTop, Centre, CentreClusters, Standardise, Whiten
+from isoscope.repair import AllButTheTop, Centre, CentreClusters, LinearRepair, Standardise, Whiten
 from isoscope.statistics.site_statistics import Moments, SiteStatistics
 
 
@@ -62,6 +62,7 @@ REPAIRS = [
     CentreClusters(k=3, directions=2),
 ]
 """Every repair, and every form of its map."""
+LINEAR = [repair for repair in REPAIRS if isinstance(repair, LinearRepair)]
 
 
 def two_balls(n: int = 300, offset: float = 5.0) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from inspect import isabstract
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 import isoscope.repair
 from isoscope.core.errors import IsoscopeWarning
 from isoscope.repair import AllButTheTop, Centre, CentreClusters, Repair, RepairError, Standardise, Whiten
+from tests.patience import run_process
 from tests.repair.repair_clouds import REPAIRS, anisotropic, two_balls
 
 NAMES = list("abcdefghijkl")
@@ -192,3 +194,33 @@ def test_a_pipeline_of_tensors_and_of_frames():
         out = fitted.transform(pd.DataFrame(X, columns=NAMES))
         assert list(out.columns) == NAMES
         np.testing.assert_array_equal(out.to_numpy(), expected)
+
+
+WITHOUT_TORCH = """
+import sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "transformers", "polars", "faiss"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Refuse())
+import numpy as np
+from isoscope.repair import Whiten, load
+X = np.random.default_rng(0).normal(size=(50, 4))
+whiten = Whiten().fit(X)
+whiten.save(sys.argv[1])
+assert (load(sys.argv[1]).transform(X) == whiten.transform(X)).all()
+for convert in (whiten.to_torch, whiten.to_faiss):
+    try:
+        convert()
+    except ImportError as error:
+        print(error)
+"""
+
+
+def test_without_torch_a_repair_does_all_but_become_a_module(tmp_path):
+    ended = run_process([sys.executable, "-c", WITHOUT_TORCH, str(tmp_path / "whiten")])
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines() == [
+        "Whiten.to_torch needs the package torch: pip install 'isoscope[models]'.",
+        "Whiten.to_faiss needs the package faiss-cpu: pip install 'isoscope[faiss]'.",
+    ]

@@ -132,10 +132,21 @@ class Repair(ArrayTransformer):
     def transform(self, X: Any) -> Any:
         """Map (n, d) to (n, d′).
 
-        A torch tensor gives a tensor of its type on its device, without a gradient. Anything else gives an array, or
+        A torch tensor gives a tensor of its type on its device, without a gradient (`to_torch` has one). Anything else gives an array, or
         the frame that `set_output` asked for: float64 stays float64; float32 and float16 give float32.
         """
         return as_given(super().transform(as_array(X)), X)
+
+    @abstractmethod
+    def to_torch(self, dtype: Any = None) -> Any:
+        """The fitted map as a `torch.nn.Module` of tensors (…, d), with gradients to its input and nothing to train.
+
+        It computes in `dtype`, float32 by default, and returns the type of its input. NaN and infinity pass through it.
+        """
+
+    def to_faiss(self) -> Any:
+        """The fitted map as a `faiss.LinearTransform`, for `faiss.IndexPreTransform`; it computes in float32."""
+        raise RepairError(f"{type(self).__name__} is not a linear map, and faiss has linear ones only; give the index repaired points.")
 
     def save(self, path: str | Path) -> None:
         """Write the fitted transformer to a safetensors file; `load` reads it back."""

@@ -7,6 +7,7 @@ from typing import Any, Self, final
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from isoscope.core.errors import missing_extras_as_user_errors
 from isoscope.core.numerics import Floats
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.clusters import COUNTS, SMALLEST, cluster, kmeans, squared_distances
@@ -112,6 +113,13 @@ class CentreClusters(Repair):
         matrix = validate_data(self, as_array(X), dtype=array_types(X), reset=False)
         label = self._nearest_centre(matrix.astype(np.float64) - self.mean_)
         return as_given(label, X)
+
+    def to_torch(self, dtype: Any = None) -> Any:
+        """The fitted map as a `torch.nn.Module`, as for every repair; a point about as near to two centres may go to the other one."""
+        check_is_fitted(self)
+        with missing_extras_as_user_errors("CentreClusters.to_torch"):
+            from isoscope.models.repair_module import ClusterModule
+        return ClusterModule(repr(self), self.mean_, self.centres_, self.means_, self.components_, dtype=dtype)
 
 
 def _principal_directions(z: Floats, count: int) -> Floats:
