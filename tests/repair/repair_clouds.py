@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from isoscope.core.site import Site
+from isoscope.repair import AllButTheTop, Centre, CentreClusters, LinearRepair, Standardise, Whiten
 from isoscope.statistics.site_statistics import Moments, SiteStatistics
 
 
@@ -45,3 +46,28 @@ class OpenRun:
         """The statistics, whichever model is asked for; which one was is kept."""
         self.asked.append(model)
         return self.sites
+
+
+REPAIRS = [
+    Centre(),
+    Standardise(),
+    AllButTheTop(k=0),
+    AllButTheTop(k=3),
+    Whiten(),
+    Whiten(n_components=4, ridge=0.1),
+    Whiten("zca"),
+    Whiten("zca", n_components=4),
+    Whiten("zca", ridge=0.1),
+    CentreClusters(k=3),
+    CentreClusters(k=3, directions=2),
+]
+"""Every repair, and every form of its map."""
+LINEAR = [repair for repair in REPAIRS if isinstance(repair, LinearRepair)]
+
+
+def two_balls(n: int = 300, offset: float = 5.0) -> np.ndarray:
+    """Anisotropic points of which every second lies far from the others, and a constant dimension; float64."""
+    X = anisotropic(n, offset=offset)
+    X[::2, 0] += 40
+    X[:, 7] = 3.0
+    return X

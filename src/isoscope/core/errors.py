@@ -27,6 +27,7 @@ PACKAGES = {
     "jinja2": ("jinja2", "report"),
     "markupsafe": ("markupsafe", "report"),
     "sklearn": ("scikit-learn", "repair"),
+    "faiss": ("faiss-cpu", "faiss"),
     "tensorboard": ("tensorboard", "tensorboard"),
     "wandb": ("wandb", "wandb"),
     "trackio": ("trackio", "trackio"),

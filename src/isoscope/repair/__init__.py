@@ -11,8 +11,9 @@ from isoscope.core.errors import missing_extras_as_user_errors
 with missing_extras_as_user_errors("isoscope.repair"):
     import sklearn
 
-from isoscope.repair.base import HasStatistics, Precision, Repair, RepairError
+from isoscope.repair.base import HasStatistics, Precision, Repair
 from isoscope.repair.centre_clusters import CentreClusters
+from isoscope.repair.errors import RepairError
 from isoscope.repair.linear import AllButTheTop, Centre, InvertibleRepair, LinearRepair, Standardise, Whiten
 
 load = Repair.load

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -20,42 +18,21 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from isoscope import __version__
-from isoscope.core.errors import IsoscopeError
 from isoscope.core.numerics import Floats
 from isoscope.core.site import Site
 from isoscope.core.temporary import temporary_path
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.matrix_cloud import READ_ROWS
+from isoscope.repair.errors import RepairError
+from isoscope.repair.tensors import array_types, as_array, as_given
 from isoscope.runs.tensors import TensorFile, write_tensors
+from isoscope.statistics.kernel import namespace
 from isoscope.statistics.site_statistics import SiteStatistics
 from isoscope.trust.safe_io import open_regular, parse_json
 
 FORMAT = "isoscope.repair/1"
 """The format of files, which their metadata name."""
-DTYPES = (np.float64, np.float32, np.float16)
 SINGLE, DOUBLE = float(np.finfo(np.float32).eps), float(np.finfo(np.float64).eps)
-
-
-class RepairError(IsoscopeError, ValueError):
-    """An error the user can fix. It is a ValueError too, which scikit-learn's pipelines and searches expect."""
-
-
-def parameter_error(name: str, expected: str, got: object) -> RepairError:
-    """The error for a parameter with a wrong value, worded as scikit-learn words its own.
-
-    >>> str(parameter_error("k", "an int of at least 0", -1))
-    "The 'k' parameter must be an int of at least 0. Got -1 instead."
-    """
-    return RepairError(f"The {name!r} parameter must be {expected}. Got {got!r} instead.")
-
-
-def is_int(value: object, least: int, most: float = math.inf) -> bool:
-    """Whether a parameter is an integer within these limits.
-
-    >>> is_int(np.int64(3), 1), is_int(0, 1), is_int(True, 0), is_int(3.0, 0)
-    (True, False, False, False)
-    """
-    return isinstance(value, Integral) and not isinstance(value, bool) and least <= int(value) <= most
 
 
 @dataclass(frozen=True)
@@ -66,9 +43,9 @@ class Precision:
     products: float = DOUBLE
 
     @classmethod
-    def of(cls, dtype: np.dtype) -> Precision:
-        """The precision of a matrix of this type. Its products are summed in float64 whatever the type."""
-        return cls(points=float(np.finfo(dtype).eps))
+    def of(cls, dtype: Any) -> Precision:
+        """The precision of a matrix of this type of numpy or torch. Its products are summed in float64 whatever the type."""
+        return cls(points=float(namespace(dtype).finfo(dtype).eps))
 
 
 TAPPED = Precision(SINGLE, SINGLE)
@@ -83,15 +60,37 @@ class HasStatistics(Protocol):
         """The statistics of a model of the run by site. `model` may be None if there is only one."""
 
 
-class Repair(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class ArrayTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+    """x ↦ f(x − x̄) on arrays and data frames, where `set_output` chooses what comes back.
+
+    scikit-learn wraps `transform` of every class. `Repair` overrides it, and so gets what `set_output` made of an array.
+    """
+
+    mean_: Floats
+    n_features_in_: int
+
+    @abstractmethod
+    def _map_centred(self, z: Floats) -> Floats:
+        """Map centred points, (m, d) to (m, d′)."""
+
+    def transform(self, X: Any) -> Any:
+        """Map (n, d) to (n, d′)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=array_types(X), ensure_all_finite=False, reset=False)
+        return map_blocks(X, lambda block: self._map_centred(block - self.mean_), self._n_features_out)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_features_in_
+
+
+class Repair(ArrayTransformer):
     """A repair: the mean of the points, and a map of centred points.
 
     Attributes that end in `_` exist once it is fitted: `mean_`, `n_samples_seen_`, `n_features_in_` and those of each class.
     """
 
-    mean_: Floats
     n_samples_seen_: int
-    n_features_in_: int
 
     _arrays: tuple[str, ...] = ("mean_ d",)
     """The fitted arrays that a file stores, each with its axes. Axes of one name have one length; only `directions` may be 0."""
@@ -99,10 +98,6 @@ class Repair(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):  # typ
 
     def _check_parameters(self, d: int) -> None:
         """Refuse parameters that do not suit points of d dimensions."""
-
-    @abstractmethod
-    def _map_centred(self, z: Floats) -> Floats:
-        """Map centred points, (m, d) to (m, d′)."""
 
     @abstractmethod
     def fit(self, X: Any, y: object = None) -> Self:
@@ -135,10 +130,23 @@ class Repair(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):  # typ
         return cls.from_statistics(run.statistics(model), **choices)
 
     def transform(self, X: Any) -> Any:
-        """Map (n, d) to (n, d′). float64 stays float64; float32 and float16 give float32."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=DTYPES, ensure_all_finite=False, reset=False)
-        return map_blocks(X, lambda block: self._map_centred(block - self.mean_), self._n_features_out)
+        """Map (n, d) to (n, d′).
+
+        A torch tensor gives a tensor of its type on its device, without a gradient (`to_torch` has one). Anything else gives an array, or
+        the frame that `set_output` asked for: float64 stays float64; float32 and float16 give float32.
+        """
+        return as_given(super().transform(as_array(X)), X)
+
+    @abstractmethod
+    def to_torch(self, dtype: Any = None) -> Any:
+        """The fitted map as a `torch.nn.Module` of tensors (…, d), with gradients to its input and nothing to train.
+
+        It computes in `dtype`, float32 by default, and returns the type of its input. NaN and infinity pass through it.
+        """
+
+    def to_faiss(self) -> Any:
+        """The fitted map as a `faiss.LinearTransform`, for `faiss.IndexPreTransform`; it computes in float32."""
+        raise RepairError(f"{type(self).__name__} is not a linear map, and faiss has linear ones only; give the index repaired points.")
 
     def save(self, path: str | Path) -> None:
         """Write the fitted transformer to a safetensors file; `load` reads it back."""
@@ -208,7 +216,10 @@ class Repair(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):  # typ
 
     def _check_matrix(self, X: Any) -> np.ndarray:
         """X as a numpy array that a repair can be fitted to. It may still hold NaN or infinity: `read_blocks` looks for them."""
-        X = validate_data(self, X, dtype=DTYPES, ensure_all_finite=False, ensure_min_samples=2, ensure_min_features=self._min_features)
+        X = as_array(X)
+        X = validate_data(
+            self, X, dtype=array_types(X), ensure_all_finite=False, ensure_min_samples=2, ensure_min_features=self._min_features
+        )
         self._check_parameters(X.shape[1])
         return np.asarray(X)
 
@@ -220,10 +231,6 @@ class Repair(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):  # typ
             raise RepairError(f"{type(self).__name__} needs at least {self._min_features} dimensions; there is {d}.")
         self._check_parameters(d)
         self.__dict__.pop("feature_names_in_", None)
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_features_in_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

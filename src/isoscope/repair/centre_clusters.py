@@ -7,11 +7,14 @@ from typing import Any, Self, final
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from isoscope.core.errors import missing_extras_as_user_errors
 from isoscope.core.numerics import Floats
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.clusters import COUNTS, SMALLEST, cluster, kmeans, squared_distances
-from isoscope.repair.base import DTYPES, Precision, Repair, is_int, parameter_error, read_blocks
+from isoscope.repair.base import Precision, Repair, read_blocks
+from isoscope.repair.errors import is_int, parameter_error
 from isoscope.repair.linear import fix_signs
+from isoscope.repair.tensors import array_types, as_array, as_given
 
 
 @final
@@ -104,11 +107,19 @@ class CentreClusters(Repair):
             z[rows] -= z[rows] @ components.T @ components
         return z
 
-    def labels(self, X: Any) -> np.ndarray:
-        """(n,) the cluster of each point."""
+    def labels(self, X: Any) -> Any:
+        """(n,) the cluster of each point, as an array; as a tensor if X is one."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=DTYPES, reset=False)
-        return self._nearest_centre(X.astype(np.float64) - self.mean_)
+        matrix = validate_data(self, as_array(X), dtype=array_types(X), reset=False)
+        label = self._nearest_centre(matrix.astype(np.float64) - self.mean_)
+        return as_given(label, X)
+
+    def to_torch(self, dtype: Any = None) -> Any:
+        """The fitted map as a `torch.nn.Module`, as for every repair; a point about as near to two centres may go to the other one."""
+        check_is_fitted(self)
+        with missing_extras_as_user_errors("CentreClusters.to_torch"):
+            from isoscope.models.repair_module import ClusterModule
+        return ClusterModule(repr(self), self.mean_, self.centres_, self.means_, self.components_, dtype=dtype)
 
 
 def _principal_directions(z: Floats, count: int) -> Floats:

@@ -11,11 +11,14 @@ from typing import Any, Self, final
 import numpy as np
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from isoscope.core.errors import IsoscopeWarning
+from isoscope.core.errors import IsoscopeWarning, import_optional, missing_extras_as_user_errors
 from isoscope.core.numerics import Floats
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.eigenvalues import Spectrum
-from isoscope.repair.base import DOUBLE, DTYPES, SINGLE, Precision, Repair, RepairError, is_int, map_blocks, parameter_error, read_blocks
+from isoscope.repair.base import DOUBLE, SINGLE, Precision, Repair, map_blocks, read_blocks
+from isoscope.repair.errors import RepairError, is_int, parameter_error
+from isoscope.repair.linear_map import LinearMap
+from isoscope.repair.tensors import array_types, as_array, as_given, is_tensor
 from isoscope.statistics.site_statistics import Moments
 
 
@@ -29,14 +32,15 @@ class LinearRepair(Repair):
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Fit to a matrix (n, d), which is read in blocks and summed in float64; `y` is ignored."""
-        X = self._check_matrix(X)
-        moments = Moments(X.shape[1], second=self._needs_second_moments)
-        for _, block in read_blocks(X):
+        matrix = self._check_matrix(X)
+        moments = Moments(matrix.shape[1], second=self._needs_second_moments)
+        for _, block in read_blocks(matrix):
             with np.errstate(over="ignore", invalid="ignore"):  # refused below
                 moments.update(block)
         if not np.isfinite(moments.norm2):
             raise RepairError("X has values whose squares overflow; scale it down first.")
-        return self._fit(moments, Precision.of(X.dtype))
+        # bfloat16 and float16 tensors are read as float32, and keep the rounding they came with.
+        return self._fit(moments, Precision.of(X.dtype if is_tensor(X) else matrix.dtype))
 
     def fit_moments(self, moments: Moments, *, precision: Precision | None = None) -> Self:
         """Fit to moments, for example those of merged shards. `precision` defaults to that of a float64 matrix."""
@@ -52,6 +56,38 @@ class LinearRepair(Repair):
         self._learn(moments, precision)
         return self
 
+    @abstractmethod
+    def _linear_map(self) -> LinearMap:
+        """The map of centred points."""
+
+    def _map_centred(self, z: Floats) -> Floats:
+        return self._linear_map()(z)
+
+    def to_torch(self, dtype: Any = None) -> Any:
+        """The fitted map as a `torch.nn.Module` of tensors (…, d), with gradients to its input and nothing to train.
+
+        It computes in `dtype`, float32 by default, and returns the type of its input. NaN and infinity pass through it.
+        """
+        check_is_fitted(self)
+        with missing_extras_as_user_errors(f"{type(self).__name__}.to_torch"):
+            from isoscope.models.repair_module import LinearModule
+        parts = self._linear_map()
+        return LinearModule(repr(self), self.mean_, parts.diagonal, parts.down, parts.up, dtype=dtype)
+
+    def to_faiss(self) -> Any:
+        """The fitted map as a `faiss.LinearTransform`, for `faiss.IndexPreTransform`.
+
+        faiss computes xA − x̄A in float32: the error is relative to the length of x, not to that of x − x̄.
+        """
+        check_is_fitted(self)
+        faiss = import_optional("faiss", f"{type(self).__name__}.to_faiss")
+        matrix = self._linear_map().matrix()
+        transform = faiss.LinearTransform(*matrix.shape, True)
+        faiss.copy_array_to_vector(matrix.T.astype(np.float32).ravel(), transform.A)
+        faiss.copy_array_to_vector((-self.mean_ @ matrix).astype(np.float32), transform.b)
+        transform.is_trained = True
+        return transform
+
 
 class InvertibleRepair(LinearRepair):
     """A repair that can be undone, exactly for the points it was fitted to."""
@@ -61,12 +97,12 @@ class InvertibleRepair(LinearRepair):
         """Map the image back to centred points, (m, d′) to (m, d)."""
 
     def inverse_transform(self, X: Any) -> Any:
-        """Map (n, d′) back to (n, d). Along directions without variance the result is the mean."""
+        """Map (n, d′) back to (n, d), a tensor to a tensor. Along directions without variance the result is the mean."""
         check_is_fitted(self)
-        X = check_array(X, dtype=DTYPES, ensure_all_finite=False)
-        if X.shape[1] != self._n_features_out:
-            raise RepairError(f"X has {X.shape[1]} features, but {type(self).__name__} gave {self._n_features_out}.")
-        return map_blocks(X, lambda block: self._unmap(block) + self.mean_, self.n_features_in_)
+        matrix = check_array(as_array(X), dtype=array_types(X), ensure_all_finite=False)
+        if matrix.shape[1] != self._n_features_out:
+            raise RepairError(f"X has {matrix.shape[1]} features, but {type(self).__name__} gave {self._n_features_out}.")
+        return as_given(map_blocks(matrix, lambda block: self._unmap(block) + self.mean_, self.n_features_in_), X)
 
 
 @final
@@ -81,8 +117,8 @@ class Centre(InvertibleRepair):
 
     _needs_second_moments = False
 
-    def _map_centred(self, z: Floats) -> Floats:
-        return z
+    def _linear_map(self) -> LinearMap:
+        return LinearMap(np.ones(self.n_features_in_))
 
     def _unmap(self, y: Floats) -> Floats:
         return y
@@ -111,8 +147,8 @@ class Standardise(InvertibleRepair):
         varies = variance > rounding_variance(moments.mean, variance, precision)
         self.scale_ = np.sqrt(np.where(varies, variance, 0.0))
 
-    def _map_centred(self, z: Floats) -> Floats:
-        return z * np.divide(1.0, self.scale_, out=np.zeros_like(self.scale_), where=self.scale_ > 0)
+    def _linear_map(self) -> LinearMap:
+        return LinearMap(np.divide(1.0, self.scale_, out=np.zeros_like(self.scale_), where=self.scale_ > 0))
 
     def _unmap(self, y: Floats) -> Floats:
         return y * self.scale_
@@ -156,9 +192,9 @@ class AllButTheTop(LinearRepair):
             raise parameter_error("k", f"at most {available}, the number of directions in which the {moments.n} points differ", k)
         self.components_ = directions.vectors[directions.real][:k]
 
-    def _map_centred(self, z: Floats) -> Floats:
-        # Two thin products cost n·d·k; the (d, d) matrix I − VVᵀ would cost n·d².
-        return z - z @ self.components_.T @ self.components_
+    def _linear_map(self) -> LinearMap:
+        every = np.ones(self.n_features_in_)
+        return LinearMap(every, -self.components_.T, self.components_) if len(self.components_) else LinearMap(every)
 
 
 @final
@@ -228,22 +264,22 @@ class Whiten(InvertibleRepair):
         """Whether directions in which no point varied are scaled too, as if their variance were the ridge."""
         return self.kind == "zca" and self.ridge > 0 and self.n_components is None
 
-    def _map_centred(self, z: Floats) -> Floats:
-        return self._scale(z, -0.5)
+    def _linear_map(self) -> LinearMap:
+        return self._scale(-0.5)
 
     def _unmap(self, y: Floats) -> Floats:
         if self.kind == "pca":
             return y @ (((self.variances_ + self.ridge_) ** 0.5)[:, None] * self.components_)
-        return self._scale(y, 0.5)
+        return self._scale(0.5)(y)
 
-    def _scale(self, z: Floats, power: float) -> Floats:
+    def _scale(self, power: float) -> LinearMap:
         """Scale along the directions by variance to this power, and along unseen directions, if they are kept, by the ridge to it."""
         rest = float(self.ridge_**power) if self._keeps_unseen_directions else 0.0
-        # z·rest scales everything, also along the directions; so there only the difference is added.
-        along = z @ (self.components_.T * ((self.variances_ + self.ridge_) ** power - rest))
+        # The diagonal scales everything, also along the directions; so there only the difference is added.
+        down = self.components_.T * ((self.variances_ + self.ridge_) ** power - rest)
         if self.kind == "pca":
-            return along
-        return z * rest + along @ self.components_
+            return LinearMap(down=down)
+        return LinearMap(np.full(self.n_features_in_, rest) if rest else None, down, self.components_)
 
     @property
     def _n_features_out(self) -> int:
