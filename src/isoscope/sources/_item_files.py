@@ -75,11 +75,6 @@ def relative_names(files: Sequence[Path]) -> list[str]:
     return [path.absolute().relative_to(shared).as_posix() for path in files]
 
 
-def hash_files(files: Sequence[Path], labels: Sequence[str], preface: str = "") -> str:
-    """A hash of a preface and of the labels, sizes and bytes of the files, in order."""
-    return FileBytes(files, labels, preface).fingerprint
-
-
 def modality_of(path: Path) -> str | None:
     """The modality of a file by its ending.
 
