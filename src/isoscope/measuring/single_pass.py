@@ -84,9 +84,9 @@ class Feeder(ABC):
     def progress(self) -> tuple[int, int]:
         """How many units are done, and how many tokens, frames, images or rows were measured."""
 
-    @abstractmethod
     def total(self) -> int | None:
-        """How many units there are; None if counting them would be expensive."""
+        """How many units there are; None if that is not known before they are read, as of a source."""
+        return None
 
     @abstractmethod
     def windows(self) -> Iterator[Iterable[Batch]]:
