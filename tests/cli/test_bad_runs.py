@@ -14,7 +14,7 @@ from isoscope.runs.run import Run
 from isoscope.runs.stored_cell import FORMAT
 from tests.cli.calling import Answer, command, isoscope
 from tests.cli.conftest import FAST
-from tests.runs.packing import pack
+from tests.runs.packing import pack, write_made_cell
 
 FILES = ("manifest.json", "rows.parquet", "series.parquet", "statistics.safetensors")
 
@@ -99,11 +99,11 @@ def test_a_cell_that_kept_less_gives_way_to_one_that_kept_more(shards, tmp_path)
     assert run.cell(key, "sums") is None
     arrays = pack(more.statistics())
     manifest = {name: value for name, value in more.manifest.items() if name not in ("key", "files", "format")}
-    run.write(key, manifest, more.rows(), more.series(), arrays.items)
+    write_made_cell(run, key, manifest, more.rows(), more.series(), arrays.items)
     kept = run.cell(key, "all")
     assert kept is not None
     assert pack(kept.statistics()).keys() == arrays.keys()
-    run.write(key, manifest | {"keep": "rows"}, more.rows(), more.series(), None)
+    write_made_cell(run, key, manifest | {"keep": "rows"}, more.rows(), more.series(), None)
     assert run.cell(key, "all") is not None
     assert [path.name for path in (run.path / "cells").iterdir()] == [key]
 

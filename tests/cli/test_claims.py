@@ -10,16 +10,16 @@ import pytest
 from rich.cells import cell_len
 
 from isoscope.report.paper_verdicts import verdict_rows
-from isoscope.runs.run import Run
 from isoscope.runs.stored_cell import manifest_of
 from tests.claims.made_rows import LOW, RISING, THREE, Made, row, same_models, tables
 from tests.cli.calling import isoscope
+from tests.runs.packing import write_made_cell
 
 
 def written(path: Path, made: Made) -> Path:
     """A run with these rows, as an experiment writes them."""
     identity = {"experiment": "made", "shard": [0, 1]}
-    Run(path).write("made", manifest_of(identity, {"model": "a"}, {}, "rows"), *tables(made), None)
+    write_made_cell(path, "made", manifest_of(identity, {"model": "a"}, {}, "rows"), *tables(made), None)
     return path
 
 

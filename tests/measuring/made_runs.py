@@ -5,13 +5,12 @@ import numpy as np
 from isoscope.core.site import Site
 from isoscope.runs.results import Results
 from isoscope.runs.rows import tables
-from isoscope.runs.run import Run
 from isoscope.runs.stored_cell import manifest_of
 from isoscope.statistics.jackknife_groups import GROUPS
 from isoscope.statistics.kernel import block_sums
 from isoscope.statistics.sample import item_hash, point_hashes
 from isoscope.statistics.site_statistics import SiteStatistics
-from tests.runs.packing import pack
+from tests.runs.packing import pack, write_made_cell
 
 D = 6
 UNITS = np.array([item_hash(str(i)) for i in range(400)], dtype=np.uint64)
@@ -66,5 +65,5 @@ def write(path, layers, mask, *, model="net", fingerprint="f", keep="all", step=
     identity = {"model": model, "step": step, "seed": seed, "fingerprint": fingerprint, "shard": [0, 1]}
     arrays = None if keep == "rows" else pack(sites, sample=keep == "all").items
     key = f"{model}{step}{seed}{fingerprint}".replace("/", "-")
-    Run(path).write(key, manifest_of(identity, columns, spec, keep), rows, series, arrays)
+    write_made_cell(path, key, manifest_of(identity, columns, spec, keep), rows, series, arrays)
     return Results(path)

@@ -17,6 +17,7 @@ from isoscope.models.naming.suite import open_suites
 from isoscope.runs import writing as store
 from isoscope.runs.run import Run
 from isoscope.runs.stored_cell import manifest_of
+from tests.runs.packing import write_made_cell
 
 CONFIG = {
     "architectures": ["GPT2LMHeadModel"],
@@ -70,7 +71,7 @@ class Inventor:
         spec = {"data": "made", "fingerprint": "f", "documents": 8, "tokens": 64, "cell": task.key}
         about = columns | {"modality": "text", "family": "decoder"}
         manifest = manifest_of(task.identity, about, spec, "rows", tried=[], seconds=1.0, memory=1 << 30)
-        Run(task.run).write(task.key, manifest, self.rows.assign(**columns, value=value), self.series.assign(**columns), None)
+        write_made_cell(task.run, task.key, manifest, self.rows.assign(**columns, value=value), self.series.assign(**columns), None)
         future = Future()
         future.set_result([])
         return future

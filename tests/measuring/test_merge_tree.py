@@ -10,8 +10,8 @@ from isoscope.measuring.options import Options
 from isoscope.measuring.task import Sources, Task
 from isoscope.models.naming.model_name import ModelReference
 from isoscope.runs.merging import shards_in
-from isoscope.runs.run import Run
 from isoscope.runs.stored_cell import manifest_of
+from tests.runs.packing import write_made_cell
 
 
 def plan_shards(folder, k):
@@ -28,7 +28,7 @@ def finish(node):
     """Write the cell of a node."""
     task = node.task
     tables = make_table([], TABLE_COLUMNS), make_table([], SERIES_COLUMNS)
-    Run(task.run).write(task.key, manifest_of(task.identity, {"model": "m"}, {}, "all"), *tables, list)
+    write_made_cell(task.run, task.key, manifest_of(task.identity, {"model": "m"}, {}, "all"), *tables, list)
 
 
 @pytest.mark.parametrize(("k", "nodes", "roots", "height"), [(1, 1, 1, 0), (16, 16, 16, 0), (17, 18, 2, 1), (300, 321, 2, 2)])

@@ -11,6 +11,7 @@ from isoscope.report import draw_figure, write_figures
 from isoscope.runs.run import Run
 from isoscope.runs.stored_cell import manifest_of
 from tests.figures.made_table import SIX, made_table
+from tests.runs.packing import write_made_cell
 
 STARTS = {"svg": b"<svg", "pdf": b"%PDF", "png": b"\x89PNG"}
 
@@ -65,7 +66,7 @@ def test_the_lines_of_python_on_the_page_draw_the_chart(tmp_path):
     own = table["model"].eq(SIX) & table["metric"].isin(["between_cosine", "drift_ratio"])
     run = Run(tmp_path / "run")
     manifest = manifest_of({"experiment": "made", "model": SIX}, {"model": SIX}, {}, "rows")
-    run.write("cell", manifest, table[own], series.iloc[:0], None)
+    write_made_cell(run, "cell", manifest, table[own], series.iloc[:0], None)
     spec = draw_figure(run.path, "layer_profile", metric="drift_ratio").to_dict()
     (rows,) = spec["datasets"].values()
     assert spec["title"] == "drift_ratio"

@@ -25,6 +25,7 @@ from isoscope.runs.stored_cell import MANIFEST, ROWS, manifest_of
 from tests.figures.made_table import SIX, THIRTY, made_table
 from tests.patience import HANG_LIMIT
 from tests.report.opened import opened
+from tests.runs.packing import write_made_cell
 
 PATIENCE = HANG_LIMIT
 A_LOOK = PAUSE + 0.7
@@ -39,7 +40,7 @@ def cells(tmp_path_factory) -> dict[str, Path]:
     for name in (SIX, THIRTY):
         few = table["model"].eq(name) & table["metric"].isin(["between_cosine", "drift_ratio"])
         manifest = manifest_of({"experiment": "made", "model": name}, {"model": name}, {}, "rows")
-        run.write(name.replace("/", "-"), manifest, table[few], series.iloc[:0], None)
+        write_made_cell(run, name.replace("/", "-"), manifest, table[few], series.iloc[:0], None)
     return {name: run.path / "cells" / name.replace("/", "-") for name in (SIX, THIRTY)}
 
 
@@ -347,7 +348,7 @@ def test_charts_move_with_the_run(cells, tmp_path, serve, chromium):
     changed = table[few].assign(value=table["value"] / 2, low=table["low"] / 2, high=table["high"] / 2)
     other = Run(tmp_path / "other")
     manifest = manifest_of({"experiment": "made", "model": SIX}, {"model": SIX}, {}, "rows")
-    other.write(cells[SIX].name, manifest, changed, series.iloc[:0], None)
+    write_made_cell(other, cells[SIX].name, manifest, changed, series.iloc[:0], None)
     run = tmp_path / "run"
     cell = put(cells[SIX], run)
     served = serve(str(run), "--port", "0")

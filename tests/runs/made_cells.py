@@ -7,9 +7,8 @@ from isoscope.core.site import Site
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.runs.rows import tables
 from isoscope.runs.run import Run
-from isoscope.runs.stored_cell import key_of, manifest_of
+from isoscope.runs.stored_cell import key_of
 from tests.measuring.made_runs import corpus, site
-from tests.runs.packing import pack
 
 IDENTITY = {"experiment": "made", "model": "net", "shard": [0, 1]}
 COLUMNS = {"model": "net", "revision": "r", "step": None, "seed": None, "modality": "text", "family": "encoder"}
@@ -28,8 +27,7 @@ def write_version(run: Run, version: int, *, replace: bool = True) -> None:
     curve = point | {"stack": "encoder", "kind": "hidden", "layer": 0, "policy": "all", "name": "spectrum"}
     series = make_table([curve | {"x": float(i), "y": float(version), "weight": 1.0} for i in range(2 + version)], SERIES_COLUMNS)
     sites = {Site("encoder", "hidden", 0): site(np.full((2, 3, 4), float(version)), np.ones((2, 3), bool))}
-    manifest = manifest_of(IDENTITY, COLUMNS, {"version": version}, "all")
-    run.write(KEY, manifest, numbers(version), series, pack(sites).items, replace=replace)
+    run.write_cell(IDENTITY, COLUMNS, {"version": version}, numbers(version), series, sites, keep="all", replace=replace)
 
 
 def write_measured(path, model: str, seed: int) -> Run:
@@ -38,5 +36,5 @@ def write_measured(path, model: str, seed: int) -> Run:
     sites = {Site("encoder", "hidden", layer): site(x * (1 + layer), mask) for layer in range(2)}
     spec = {"data": "made", "fingerprint": "f", "documents": len(mask), "tokens": int(mask.sum()), "seq_len": 12, "dtype": "float64"}
     columns, identity = COLUMNS | {"model": model}, {"model": model, "fingerprint": "f", "shard": [0, 1]}
-    Run(path).write(key_of(identity), manifest_of(identity, columns, spec, "all"), *tables(sites, columns, spec), pack(sites).items)
+    Run(path).write_cell(identity, columns, spec, *tables(sites, columns, spec), sites, keep="all")
     return Run(path)

@@ -12,9 +12,9 @@ from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.metrics import registry
 from isoscope.runs.citation import bibtex, citation, first_author, references, sources_of
 from isoscope.runs.results import Results
-from isoscope.runs.run import Run
 from isoscope.runs.stored_cell import manifest_of
 from tests.measuring.made_runs import corpus, write
+from tests.runs.packing import write_made_cell
 
 
 def test_every_year_in_a_docstring_is_a_source():
@@ -84,7 +84,7 @@ def test_a_block_is_cited_and_an_empty_experiment_is_not(tmp_path):
     spec = {"data": "16 sequences of 512 embeddings", "draws": 5, "d": 768, "heads": 12}
     for name, experiment in (("block", "block"), ("chance", "baseline")):
         manifest = manifest_of({"experiment": experiment}, {"model": "block bert post-LN"}, spec, "rows")
-        Run(tmp_path / name).write("cell", manifest, rows, make_table([], SERIES_COLUMNS), None)
+        write_made_cell(tmp_path / name, "cell", manifest, rows, make_table([], SERIES_COLUMNS), None)
     found = citation(Results(tmp_path / "block"))
     assert found.methods[0].startswith("We measured the untrained block bert post-LN (d = 768, 12 heads) on 16 sequences")
     assert list(found.entries) == ["isoscope", "godey2024"]

@@ -17,7 +17,7 @@ from isoscope.runs.stored_cell import manifest_of
 from isoscope.statistics.kernel import block_sums
 from isoscope.statistics.sample import item_hash, point_hashes
 from isoscope.statistics.site_statistics import SiteStatistics
-from tests.runs.packing import pack
+from tests.runs.packing import pack, write_made_cell
 
 BLOCKS, DOCUMENTS, TOKENS, D = 8, 40, 6, 5
 UNITS = np.array([item_hash(str(i)) for i in range(DOCUMENTS)], dtype=np.uint64)
@@ -99,7 +99,9 @@ def test_a_stored_run_is_asked_later(sites, tmp_path):
     run = Run(tmp_path / "run")
     run.prepare()
     identity = {"weights": "w", "source": "s", "shard": [0, 1], "layers": "all"}
-    run.write("0" * 24, manifest_of(identity, {"model": "m"}, {"seed": 0}, "all"), table[table["layer"].notna()], series, pack(sites).items)
+    write_made_cell(
+        run, "0" * 24, manifest_of(identity, {"model": "m"}, {"seed": 0}, "all"), table[table["layer"].notna()], series, pack(sites).items
+    )
     results = isoscope.open(run.path)
     filled = results.table("bell", "every")
     np.testing.assert_allclose(

@@ -15,7 +15,7 @@ from isoscope.statistics.kernel import block_sums
 from isoscope.statistics.sample import point_hashes
 from isoscope.statistics.site_statistics import SiteStatistics
 from tests.hostile.spoilt_arrays import CHANGES
-from tests.runs.packing import pack
+from tests.runs.packing import pack, write_made_cell
 
 NAMES = ["first", "body"]
 B, T, D, H = 5, 4, 4, 2
@@ -183,7 +183,7 @@ def test_a_cell_with_such_statistics_is_refused_where_it_is_read(sites, tmp_path
     bad = pack(sites)
     bad[f"{HIDDEN}/sample.points"] = bad[f"{HIDDEN}/sample.points"] * np.float32(np.nan)
     made = manifest_of({"weights": "w"}, {"model": "m"}, {}, "all")
-    cell = run.write("0" * 24, made, make_table([], TABLE_COLUMNS), make_table([], SERIES_COLUMNS), bad.items)
+    cell = write_made_cell(run, "0" * 24, made, make_table([], TABLE_COLUMNS), make_table([], SERIES_COLUMNS), bad.items)
     with pytest.raises(IsoscopeError, match=r"statistics.safetensors is damaged \('encoder.hidden.1': sample.points holds NaN"):
         (cell or run.cell("0" * 24)).statistics()
     assert any("sample.points holds NaN" in str(fault) for fault in verify(run.path))

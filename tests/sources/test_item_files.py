@@ -3,7 +3,8 @@
 import pytest
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.sources._item_files import find_files, hash_files, match_files, relative_names, short_name
+from isoscope.sources._file_parts import FileBytes
+from isoscope.sources._item_files import find_files, match_files, relative_names, short_name
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def test_a_hash_follows_names_order_bytes_preface_and_where_files_end(tmp_path):
     def hashed(*contents, labels=("1", "2"), preface=""):
         first.write_bytes(contents[0])
         second.write_bytes(contents[1])
-        return hash_files([first, second], labels, preface)
+        return FileBytes([first, second], labels, preface).fingerprint
 
     same = hashed(b"ab", b"c")
     assert hashed(b"ab", b"c") == same

@@ -158,7 +158,6 @@ class PlannedModel:
     """Empty if the cell is measured in one piece."""
     merges: Sequence[MergeNode]
     """The cells that are merged last; empty if there are no shards."""
-    items: int | None
     done: bool
     pending: set[str] = field(default_factory=set)
     """The keys of the cells that are not measured yet."""
@@ -178,7 +177,7 @@ class PlannedModel:
     @property
     def size(self) -> float:
         """The part of its cost that is known before: weights times items."""
-        return float(self.weights) * (self.items or 1)
+        return float(self.weights) * (self.task.options.max_items or 1)
 
     def merge_shards(self) -> None:
         """Merge the shards into the cell, and delete them once it is written."""
@@ -193,7 +192,8 @@ class PlannedModel:
 
     def plan_entry(self, costs: Costs) -> PlanEntry:
         """The model as an entry of a plan."""
-        items = "items not counted" if self.items is None else f"{self.items:,} items"
+        limit = self.task.options.max_items  # nobody knows how many items a source has before it is read
+        items = "items not counted" if limit is None else f"{limit:,} items"
         cells = f"{len(self.shards)} shards" if self.shards else "1 cell"
         text = f"{self.task.reference.name}: {cells} of {self.task.source.name}, {items}, {format_bytes(self.weights)} of weights"
         if self.done:
@@ -263,12 +263,11 @@ class Measurement:
         shard_run = self.run.within(SHARDS)
         models = []
         for key, task in tasks.items():
-            items = _count_items(task, options)
-            k = min(wanted, items or wanted)  # a shard without items could not be measured
+            k = min(wanted, options.max_items or wanted)  # a shard without items could not be measured
             shards = [task.create_shard(shard_run, i, k) for i in range(k)] if k > 1 else []
             # On a cluster every cell comes to this process anyway, and other nodes may not see it.
-            merges = plan_merges(shards, k if engine.is_remote else FAN_IN)
-            models.append(PlannedModel(task, shards, merges, items, key in done))
+            merges = plan_merges(shards, k if engine.is_remote else FAN_IN) if shards else []
+            models.append(PlannedModel(task, shards, merges, key in done))
         return models
 
     def measure(self, progress: Progress) -> dict[str, IsoscopeError]:
@@ -296,9 +295,3 @@ class Measurement:
         """The plan in lines."""
         costs = Costs((cell.manifest, m.size) for m in self.models if m.done and (cell := self.run.cell(m.task.key)) is not None)
         return format_plan([model.plan_entry(costs) for model in self.models], self.count, remote=self.engine.is_remote)
-
-
-def _count_items(task: Task, options: Options) -> int | None:
-    """How many items are measured; None if counting them is not cheap."""
-    count: int | None = getattr(task.source, "count", lambda: None)()
-    return options.max_items if count is None else min(count, options.max_items or count)

@@ -112,13 +112,6 @@ class ModelFeeder(Feeder):
         """How many items of the source were read, and how many tokens, frames or images were measured."""
         return self.stream.cursor.items, self.stream.cursor.measured_tokens
 
-    def total(self) -> int | None:
-        """How many items there are; None if counting them would be expensive."""
-        if self.options.max_tokens is not None:
-            return None
-        count: int | None = getattr(self.source, "count", lambda: None)()
-        return min(count, self.options.max_items or count) if count is not None else None
-
     def probe(self) -> Callable[[], None]:
         """A forward pass of a small made-up input, which shows the sites of the model and how much memory its calls take."""
         pieces = self.reader.probe(1, PROBE_TOKENS)

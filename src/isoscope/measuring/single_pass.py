@@ -31,7 +31,7 @@ from isoscope.models.tapping.reduction import reduce_state
 from isoscope.models.tapping.tap import Tap
 from isoscope.runs.states import mistake_in_statistics
 from isoscope.runs.tensors import group_by_site, unpack_statistics
-from isoscope.statistics.any_statistics import Statistics, fits, state_of
+from isoscope.statistics.any_statistics import Statistics, layout_of
 from isoscope.statistics.site_statistics import SiteStatistics
 
 TABLE_ROWS = 1024
@@ -84,9 +84,9 @@ class Feeder(ABC):
     def progress(self) -> tuple[int, int]:
         """How many units are done, and how many tokens, frames, images or rows were measured."""
 
-    @abstractmethod
     def total(self) -> int | None:
-        """How many units there are; None if counting them would be expensive."""
+        """How many units there are; None if that is not known before they are read, as of a source."""
+        return None
 
     @abstractmethod
     def windows(self) -> Iterator[Iterable[Batch]]:
@@ -285,17 +285,16 @@ class Pass:
     def resume(self, cursor: dict[str, int], arrays: dict[str, np.ndarray]) -> None:
         """Continue from a saved state; raise a `StateMisfitError`, and change nothing, if it does not belong to these sites."""
         # All checks come before the first change: a state that is refused must leave the empty statistics as they are.
-        states = group_by_site(arrays)
         if cursor.keys() != self.feeder.cursor().keys():
             raise StateMisfitError("the state counts other things")
-        if states.keys() != {site.label for site in self.statistics}:
-            raise StateMisfitError("the state is of other sites")
-        if not all(fits(states[site.label], state_of(empty)) for site, empty in self.statistics.items()):
-            raise StateMisfitError("the state is of sites that are kept otherwise")
-        if mistake := mistake_in_statistics(states):
+        if mistake := mistake_in_statistics(group_by_site(arrays)):
             raise StateMisfitError(f"the state is damaged: {mistake}")
+        saved = unpack_statistics(arrays)
+        # What else decides what is kept, such as the size of the sample, is part of the key under which the state was saved.
+        if {site: layout_of(kept) for site, kept in saved.items()} != {site: layout_of(empty) for site, empty in self.statistics.items()}:
+            raise StateMisfitError("the state is of other sites, or of sites with other widths, heads or slices")
         # In place: the attention sites hold the same dictionary.
-        self.statistics.update(unpack_statistics(arrays))
+        self.statistics.update(saved)
         self.feeder.move_to(cursor)
 
     def finish(self) -> Statistics:

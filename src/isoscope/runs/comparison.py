@@ -17,6 +17,7 @@ from isoscope.estimation.metric import AnyCloud, Metric
 from isoscope.estimation.paired_difference import BARE, Difference, difference
 from isoscope.estimation.site_clouds import Clouds
 from isoscope.metrics import registry
+from isoscope.runs.result_views import name_network
 from isoscope.runs.results import Results
 from isoscope.statistics.any_statistics import Statistics
 
@@ -100,7 +101,7 @@ class _Side:
     """One network of one run."""
 
     def __init__(self, run: Results, table: pd.DataFrame, network: Network) -> None:
-        self.network, self.name = network, name_network(network)
+        self.network, self.name = network, name_network(dict(zip(("model", "step", "seed"), network, strict=True)))
         manifests = [m for m in run.manifests() if network_of(m) == network and "experiment" not in m["identity"]]
         if len(manifests) > 1:
             raise IsoscopeError(
@@ -260,12 +261,6 @@ def network_of(manifest: dict[str, Any]) -> Network:
     """The network that a cell measured."""
     columns = manifest["columns"]
     return str(columns["model"]), columns.get("step"), columns.get("seed")
-
-
-def name_network(network: Network) -> str:
-    """The name of a network, with its step and seed."""
-    model, step, seed = network
-    return " · ".join([model, *(f"{word} {value}" for word, value in (("step", step), ("seed", seed)) if value is not None)])
 
 
 def pair_networks(a: Results, b: Results, models: dict[str, str]) -> list[tuple[Network, Network]]:

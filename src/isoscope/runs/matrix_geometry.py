@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -116,14 +117,15 @@ def read_matrix(
     matrix: Any,
     names: list[str] | None = None,
     *,
+    reads: Iterable[str] = PARTS,
     allow_wide: bool = False,
     sample: int = 4096,
     seed: int = 0,
     key: str | None = None,
     quiet: bool = True,
 ) -> Cloud:
-    """The cloud of a matrix with all that these metrics read, or the default ones; the arguments are those of `geometry`."""
-    reads = PARTS if names is None else sorted({part for name in names for part in _parts(name)})
+    """The cloud of a matrix with all that these metrics read, or with the parts in `reads`; the other arguments are those of `geometry`."""
+    reads = list(reads) if names is None else sorted({part for name in names for part in _parts(name)})
     progress = Progress(quiet=quiet)
     check_count("sample", sample, least=0, most=MAX_SAMPLE)
     check_count("seed", seed, least=0, most=MAX_SEED)

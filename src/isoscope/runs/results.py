@@ -241,9 +241,8 @@ def computable_metrics(names: list[str], sites: Statistics) -> list[str]:
 def _read_or_compute(cell: Cell, names: list[str], cache: Run, progress: Progress) -> Tables:
     """Rows and series of these names: from the cell, from the cache, or computed and written to the cache."""
     rows, series, manifest = cell.rows(), cell.series(), cell.manifest
-    stored = {*rows["metric"], *series["name"], *manifest.get("tried", [])}
+    missing = sorted(_find_missing(cell, names, {*rows["metric"], *series["name"]}, strict=False))
     rows, series = rows[rows["metric"].isin(names)], series[series["name"].isin(names)]
-    missing = sorted(name for name in names if name not in stored)
     if not missing:
         return rows, series
     # The time at which the cell was made is part of the identity: a cell that was replaced has the same key and may have other numbers.

@@ -129,22 +129,9 @@ class Run:
             replace: replace a cell of the same key. Without it, such a cell stays unless it kept less.
             more: further fields of the manifest, such as `seconds`.
         """
-        manifest = manifest_of(identity, columns, spec, keep, **more)
+        key, manifest = key_of(identity), manifest_of(identity, columns, spec, keep, **more)
         arrays = None if statistics is None or keep == "rows" else partial(pack_statistics, statistics, sample=keep == "all")
         series = make_table([], SERIES_COLUMNS) if series is None else series
-        return self.write(key_of(identity), manifest, rows, series, arrays, replace=replace)
-
-    def write(
-        self,
-        key: str,
-        manifest: dict[str, Any],
-        rows: pd.DataFrame,
-        series: pd.DataFrame,
-        arrays: Arrays | None,
-        *,
-        replace: bool = False,
-    ) -> Cell:
-        """Write a finished cell from its manifest and delete its partial state; `write_cell` makes the manifest too."""
         cell = write_cell(self._make_folder("cells") / key, {"key": key, **manifest}, rows, series, arrays, replace=replace)
         self.drop_partial(key)
         return cell

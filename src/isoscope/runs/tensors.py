@@ -19,7 +19,7 @@ import numpy as np
 
 from isoscope.core.site import Site
 from isoscope.statistics.any_statistics import Statistics, from_state, state_of
-from isoscope.trust.arrays.safetensors import MAX_HEADER, TYPES, check_overlaps, is_well_formed
+from isoscope.trust.arrays.safetensors import TYPES, read_header
 from isoscope.trust.safe_io import open_regular, parse_json
 
 NAMES = {np.dtype(kind): name for name, kind in TYPES.items() if name != "BF16"}
@@ -88,22 +88,11 @@ class TensorFile:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        size = file.seek(0, 2)
-        file.seek(0)
-        length = int.from_bytes(file.read(8), "little")
-        if size < 8 or length > min(size - 8, MAX_HEADER):
-            raise ValueError(f"its header would have {length} bytes")
-        header: Any = parse_json(file.read(length))
-        if not isinstance(header, dict):
-            raise ValueError("its header is not a JSON object")
-        metadata = header.pop("__metadata__", None)
-        self.metadata: dict[str, Any] = metadata if isinstance(metadata, dict) else {}
-        for name, entry in header.items():
-            if not (is_well_formed(entry) and entry["dtype"] in NUMPY_TYPES and entry["data_offsets"][1] <= size - 8 - length):
+        self._entries, self.metadata, self._begin = read_header(file)
+        room = file.seek(0, 2) - self._begin
+        for name, entry in self._entries.items():
+            if entry["dtype"] not in NUMPY_TYPES or entry["data_offsets"][1] > room:
                 raise ValueError(f"its header does not say soundly what {name!r:.80} is and where it lies")
-        # Every array has a place of its own within the file. So no file makes more arrays than it has bytes.
-        check_overlaps(header, ValueError)
-        self._entries, self._begin = header, 8 + length
 
     @property
     def names(self) -> list[str]:

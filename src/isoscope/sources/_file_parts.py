@@ -6,14 +6,14 @@ An item belongs to the shard in whose range it starts. So every shard reads its 
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import Protocol
 
-from isoscope.core.source import Item, Source
+from isoscope.core.source import Item
 
 SMALLEST_BLOCK = 1 << 13
 MOST_BLOCKS = 1 << 15
@@ -119,11 +119,27 @@ def combine_blocks(layout: str, blocks: Mapping[str, str]) -> str:
     return hashlib.sha256(f"{layout}\n{listed}".encode()).hexdigest()
 
 
-class FileSource(Source, Protocol):
+class FileSource(ABC):
     """A source that consists of files."""
 
+    name: str
+    modality: str
     file_bytes: FileBytes
 
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the relative names, sizes and bytes of the files in order, and of the column of files with rows."""
+        return self.file_bytes.fingerprint
+
+    def part(self, i: int, k: int) -> FilePart:
+        """The items that start in range `i` of `k` ranges of bytes."""
+        return FilePart(self, i, k)
+
+    def items(self) -> Iterator[Item]:
+        """Every item, file after file."""
+        return self.read_spans(self.file_bytes.spans(0, 1))
+
+    @abstractmethod
     def read_spans(self, spans: Iterator[Span]) -> Iterator[Item]:
         """The items that start in these ranges, in order."""
 

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.source import Item, SourceKind
-from isoscope.sources._file_parts import FileBytes, FilePart, Span
+from isoscope.sources._file_parts import FileBytes, FileSource, Span
 
 ENDINGS = {
     "text": (".txt", ".jsonl", ".parquet"),
@@ -20,25 +20,12 @@ ENDINGS = {
 """The modalities, and the endings of their files."""
 
 
-class FileItems:
+class FileItems(FileSource):
     """Files that hold one item each. One is read at a time."""
 
     def __init__(self, modality: str, name: str, files: Sequence[Path], read: Callable[[BinaryIO, str], Any]) -> None:
         self.modality, self.name, self.files, self.read = modality, name, list(files), read
         self.file_bytes = FileBytes(self.files, relative_names(self.files))
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash of the relative names, sizes and bytes of the files, in order."""
-        return self.file_bytes.fingerprint
-
-    def part(self, i: int, k: int) -> FilePart:
-        """The files that begin in range `i` of `k` ranges of bytes."""
-        return FilePart(self, i, k)
-
-    def items(self) -> Iterator[Item]:
-        """Every file; its id is its path below the folder that all share."""
-        return self.read_spans(self.file_bytes.spans(0, 1))
 
     def read_spans(self, spans: Iterator[Span]) -> Iterator[Item]:
         """The files that begin in these ranges."""
@@ -73,11 +60,6 @@ def relative_names(files: Sequence[Path]) -> list[str]:
     # The parents, because a single file would be the common path of itself, and have an empty name.
     shared = os.path.commonpath([path.absolute().parent for path in files])
     return [path.absolute().relative_to(shared).as_posix() for path in files]
-
-
-def hash_files(files: Sequence[Path], labels: Sequence[str], preface: str = "") -> str:
-    """A hash of a preface and of the labels, sizes and bytes of the files, in order."""
-    return FileBytes(files, labels, preface).fingerprint
 
 
 def modality_of(path: Path) -> str | None:

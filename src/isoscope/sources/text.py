@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.source import Item, SourceKind
-from isoscope.sources._file_parts import FileBytes, FilePart, Numbers, Span, numbering_start
+from isoscope.sources._file_parts import FileBytes, FileSource, Numbers, Span, numbering_start
 from isoscope.sources._item_files import find_files, relative_names, short_name
 from isoscope.trust.parquet_layout import open_parquet_file, read_chunks
 from isoscope.trust.safe_io import parse_json
@@ -30,7 +30,7 @@ BACK = 1 << 12
 BOM = b"\xef\xbb\xbf"
 
 
-class TextSource:
+class TextSource(FileSource):
     """Documents from files, one after the other.
 
     Files are streamed: memory holds one paragraph, one row, or one batch of rows of one column. An id names a file by its path below
@@ -46,19 +46,10 @@ class TextSource:
         has_rows = any(path.suffix.lower() != ".txt" for path in self.files)
         self.file_bytes = FileBytes(self.files, self.labels, f"column {column or 'text'}\n" if has_rows else "")
 
-    @property
-    def fingerprint(self) -> str:
-        """A hash of the relative names, sizes and bytes of the files in order, and of the column of files with rows."""
-        return self.file_bytes.fingerprint
-
-    def part(self, i: int, k: int) -> FilePart:
-        """The paragraphs, lines and row groups that start in range `i` of `k` ranges of bytes."""
-        return FilePart(self, i, k)
-
     def items(self) -> Iterator[Item]:
         """Every paragraph and every row that holds text, file after file."""
         is_empty = True
-        for item in self.read_spans(self.file_bytes.spans(0, 1)):
+        for item in super().items():
             is_empty = False
             yield item
         if is_empty:

@@ -7,7 +7,7 @@ from typing import Any
 
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.machine import check_room
-from isoscope.core.user_input import MAX_BLOCKS, check_count
+from isoscope.core.user_input import MAX_BLOCKS, check_count, check_word
 
 OBJECTIVES = ("next", "masked", "classes")
 LEVELS = ("characters", "subwords")
@@ -43,9 +43,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         for name, allowed in (("norm", NORMS), ("level", LEVELS), ("objective", OBJECTIVES)):
-            value = getattr(self, name)
-            if value not in allowed:
-                raise IsoscopeError(f"--{name} takes {' or '.join(allowed)}; got {value!r}{nearest(value, list(allowed)) or '.'}")
+            check_word(f"--{name} takes", getattr(self, name), allowed, joined=" or ")
         for name in ("width", "heads", "expansion", "batch", "steps"):
             check_count(name, getattr(self, name))
         check_count("length", self.length, least=2)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, fields
 
 import pandas as pd
 
-from isoscope.core.errors import IsoscopeError, nearest
+from isoscope.core.errors import IsoscopeError
+from isoscope.core.user_input import check_word
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,7 @@ class Limits:
         """Limits by name; those that are not named stay as they are."""
         known = [field.name for field in fields(cls)]
         for name, value in (given or {}).items():
-            if name not in known:
-                raise IsoscopeError(f"limits takes {', '.join(known)}; got {name!r}{nearest(name, known) or '.'}")
+            check_word("limits takes", name, known)
             if not 0 <= value <= 1:
                 raise IsoscopeError(f"The limit of {name} is a part, between 0 and 1; got {value}.")
         return cls(**(given or {}))

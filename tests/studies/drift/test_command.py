@@ -9,9 +9,9 @@ import isoscope as library
 from isoscope.core.table import SERIES_COLUMNS, make_table
 from isoscope.core.wording import format_number
 from isoscope.estimation.drift_test import association, associations
-from isoscope.runs.run import Run
 from tests.cli.calling import isoscope
 from tests.figures.made_table import made_zoo
+from tests.runs.packing import write_made_cell
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def zoo(tmp_path_factory):
     table = made_zoo()
     for i, (model, rows) in enumerate(table.groupby("model", sort=False)):
         manifest = {"isoscope": "0", "created": f"{i:02}", "columns": {"model": model}, "spec": {}, "keep": "rows", "identity": {}}
-        Run(path).write(f"cell{i}", manifest, rows.reset_index(drop=True), make_table([], SERIES_COLUMNS), None)
+        write_made_cell(path, f"cell{i}", manifest, rows.reset_index(drop=True), make_table([], SERIES_COLUMNS), None)
     return path
 
 
@@ -76,6 +76,6 @@ def test_real_models_of_few_layers_have_no_verdict(good_run):
 def test_a_run_without_layers_is_refused(tmp_path, zoo):
     table = made_zoo(["gpt2"]).assign(kind="input_embedding", layer=None)
     manifest = {"isoscope": "0", "created": "0", "columns": {"model": "gpt2"}, "spec": {}, "keep": "rows", "identity": {}}
-    Run(tmp_path / "flat").write("cell", manifest, table.astype({"layer": "Int64"}), make_table([], SERIES_COLUMNS), None)
+    write_made_cell(tmp_path / "flat", "cell", manifest, table.astype({"layer": "Int64"}), make_table([], SERIES_COLUMNS), None)
     isoscope("drift-test", tmp_path / "flat").refused("no model with layers")
     isoscope("drift-test", tmp_path / "nothing").refused("There is no run at")

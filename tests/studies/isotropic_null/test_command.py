@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from isoscope.core.table import SERIES_COLUMNS, make_table
-from isoscope.runs.run import Run
 from isoscope.studies.isotropic_null.experiment import DIMENSIONS, closed_forms
 from tests.cli.calling import isoscope, process
 from tests.figures.made_table import made_zoo
+from tests.runs.packing import write_made_cell
 
 PERCENTILES = ["0.412", "0.206", "0.145", "0.103", "0.0727", "0.0594", "0.0514", "0.0363", "0.0257", "0.0182"]
 
@@ -21,7 +21,9 @@ def zoo(tmp_path_factory):
     path, table = tmp_path_factory.mktemp("baseline") / "zoo", made_zoo()
     for i, model in enumerate(("gpt2", "mit-b2", "whisper-base")):
         manifest = {"isoscope": "0", "created": f"{i:02}", "columns": {"model": model}, "spec": {}, "keep": "rows", "identity": {}}
-        Run(path).write(f"cell{i}", manifest, table[table["model"] == model].reset_index(drop=True), make_table([], SERIES_COLUMNS), None)
+        write_made_cell(
+            path, f"cell{i}", manifest, table[table["model"] == model].reset_index(drop=True), make_table([], SERIES_COLUMNS), None
+        )
     return path
 
 

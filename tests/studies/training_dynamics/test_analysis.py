@@ -23,7 +23,7 @@ from isoscope.runs.stored_cell import key_of
 from isoscope.sources import open_source
 from isoscope.studies.training_dynamics.analysis import derived_cells, dynamics, suites
 from tests.conftest import word_tokenizer
-from tests.runs.packing import pack
+from tests.runs.packing import pack, write_made_cell
 
 STEPS = (0, 3, 9)
 SEEDS = {"bert": (0, 1), "gpt2": (0,)}
@@ -117,7 +117,7 @@ def copied(measured, to, model=None, steps=STEPS, *, seeds=(0, 1), statistics=Tr
             continue
         manifest |= {"identity": manifest["identity"] | identity, "keep": "all" if statistics else "rows"}
         arrays = pack(cell.statistics()).items if statistics else None
-        target.write(key_of(manifest["identity"]), manifest, cell.rows(), cell.series(), arrays)
+        write_made_cell(target, key_of(manifest["identity"]), manifest, cell.rows(), cell.series(), arrays)
     return target.path
 
 

@@ -13,7 +13,8 @@ from urllib.parse import parse_qsl
 
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning, nearest
 from isoscope.core.source import Item, SourceKind
-from isoscope.sources._item_files import hash_files, short_name
+from isoscope.sources._file_parts import FileBytes
+from isoscope.sources._item_files import short_name
 from isoscope.sources.wiki.dump import read_pages, starts_like_a_dump
 from isoscope.sources.wiki.markup import clean, tidy_spaces
 
@@ -54,7 +55,7 @@ class WikiSource:
     def fingerprint(self) -> str:
         """SHA-256 over the version of the cleaning, the alphabet, and the file's size and bytes; its name does not count."""
         alphabet = hashlib.sha256(self.symbols.encode()).hexdigest() if self.symbols is not None else "all"
-        return hash_files([self.path], ["dump"], f"cleaning {CLEANING_VERSION} alphabet {alphabet}\n")
+        return FileBytes([self.path], ["dump"], f"cleaning {CLEANING_VERSION} alphabet {alphabet}\n").fingerprint
 
     def read_articles(self) -> Iterator[tuple[str, str]]:
         """Titles and plain texts, before the alphabet is applied."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,10 +17,9 @@ from isoscope.core.number import Number
 from isoscope.core.numerics import Floats
 from isoscope.core.site import Site
 from isoscope.core.table import SITE_COLUMNS, TABLE_COLUMNS, concat_tables, make_table
-from isoscope.core.user_input import MAX_SAMPLE, MAX_SEED, check_count
 from isoscope.estimation.cloud import PARTS, Cloud
-from isoscope.estimation.matrix_cloud import cloud_of, read_cloud
 from isoscope.metrics import registry
+from isoscope.runs.matrix_geometry import read_matrix
 from isoscope.runs.results import Results
 from isoscope.statistics.sample import Sample
 from isoscope.statistics.site_statistics import SiteStatistics
@@ -152,18 +149,10 @@ def of_matrix(
     matrix: Any, names: list[str] | None = None, *, key: str | None = None, sample: int = 4096, seed: int = 0, allow_wide: bool = False
 ) -> list[Answer]:
     """A matrix (n, d), in memory or in a file, under every convention: each row is a document of one word."""
-    check_count("sample", sample, least=0, most=MAX_SAMPLE)
-    check_count("seed", seed, least=0, most=MAX_SEED)
     if not sample:
         raise IsoscopeError("Conventions that draw points need a sample of them; give --sample 4096.")
     parts = [part for part in PARTS if part != "cosine"]
-    if not isinstance(matrix, str | os.PathLike):
-        return answers(cloud_of(matrix, parts, allow_wide=allow_wide, sample=sample, seed=seed), names)
-    from isoscope.sources.arrays import open_array
-
-    file = open_array(Path(matrix), key)
-    cloud = read_cloud(file.blocks, file.n, file.d, parts, allow_wide=allow_wide, sample=sample, seed=seed, name=str(file.name))
-    return answers(cloud, names)
+    return answers(read_matrix(matrix, reads=parts, allow_wide=allow_wide, sample=sample, seed=seed, key=key), names)
 
 
 def conventions_rows(results: Results, names: list[str] | None = None) -> pd.DataFrame:

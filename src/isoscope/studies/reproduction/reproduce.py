@@ -12,11 +12,12 @@ import pandas as pd
 
 from isoscope.claims import papers
 from isoscope.claims.paper import CHOICES, Experiment, Paper, PaperFigure
-from isoscope.core.errors import IsoscopeError, nearest
+from isoscope.core.errors import IsoscopeError
 from isoscope.core.model_groups import select_one_checkpoint
 from isoscope.core.progress import Progress
 from isoscope.core.study import studies
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables
+from isoscope.core.user_input import check_word
 from isoscope.measuring.measure import UnfinishedError, measure
 from isoscope.measuring.scheduler import Engine
 from isoscope.measuring.sweep import plan_sweep
@@ -95,8 +96,7 @@ class Request:
     engine: Engine = field(default_factory=Engine)
 
     def __post_init__(self) -> None:
-        if self.models not in CHOICES:
-            raise IsoscopeError(f"--models takes {', '.join(CHOICES)}; got {self.models!r}{nearest(self.models, list(CHOICES)) or '.'}")
+        check_word("--models takes", self.models, CHOICES)
 
     def sources_for(self, experiment: Experiment) -> tuple[str, ...]:
         """The sources of an experiment; `paper` stands for the paper's own."""

@@ -93,6 +93,7 @@ def run(
     from isoscope.models.naming.model_name import resolve_model
     from isoscope.runs.results import Results
     from isoscope.runs.run import Run
+    from isoscope.runs.verify import is_run
     from isoscope.studies.untrained_block.curves import KIND, TRAINED
     from isoscope.studies.untrained_block.experiment import Trial, run_experiment, table_name
     from isoscope.studies.untrained_block.networks import Sizes
@@ -103,7 +104,7 @@ def run(
     depths = NumberSelection.parse(depth, "--depth").all_numbers()
     networks = _plan_networks(arch, _split_words(init), _split_words(norm), _split_words(variant), depths)
     plans = [(network, _fit_batch(network, trial, in_grid=batch is None and len(networks) > 1)) for network in networks]
-    if trained is not None and not _is_run(trained):
+    if trained is not None and not is_run(Path(trained)):
         resolve_model(trained)  # refuses a misspelt name before anything is measured
     progress, folder = Progress(quiet=quiet), Run(out)
     folder.prepare()
@@ -170,17 +171,14 @@ def _fit_batch(network: Network | Architecture, trial: Trial, *, in_grid: bool) 
     return replace(trial, sizes=replace(trial.sizes, batch=IN_GRID)) if in_grid and not paper else trial
 
 
-def _is_run(path: str) -> bool:
-    return (Path(path) / "cells").is_dir()
-
-
 def _add_trained_norms(trained: str, folder: Run, progress: Progress) -> None:
     """Add the norms of a trained model to the run: from another run, or by measuring the model on the embedded text."""
     from isoscope.measuring.measure import measure
     from isoscope.runs.results import Results
+    from isoscope.runs.verify import is_run
     from isoscope.studies.untrained_block.experiment import write_trained_norms
 
-    if _is_run(trained):
+    if is_run(Path(trained)):
         results = Results(trained)
     else:
         progress.note(f"{trained}: measuring its norms on the embedded text.")

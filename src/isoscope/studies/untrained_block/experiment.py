@@ -16,10 +16,10 @@ import numpy as np
 import pandas as pd
 import torch
 
-from isoscope.core.errors import IsoscopeError, nearest
+from isoscope.core.errors import IsoscopeError
 from isoscope.core.machine import check_room
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
-from isoscope.core.user_input import MAX_BLOCKS, MAX_SEED, check_count
+from isoscope.core.user_input import MAX_BLOCKS, MAX_SEED, check_count, check_word
 from isoscope.estimation.inference import Estimate, student
 from isoscope.runs.run import Run
 from isoscope.runs.stored_cell import key_of
@@ -72,10 +72,8 @@ class Network:
     depths: tuple[int, ...] = (1,)
 
     def __post_init__(self) -> None:
-        if self.init not in INITS:
-            raise IsoscopeError(f"--init takes {', '.join(INITS)}; got {self.init!r}{nearest(self.init, list(INITS)) or '.'}")
-        if self.norm not in NORMS:
-            raise IsoscopeError(f"--norm takes {', '.join(NORMS)}; got {self.norm!r}{nearest(self.norm, list(NORMS)) or '.'}")
+        check_word("--init takes", self.init, INITS)
+        check_word("--norm takes", self.norm, NORMS)
         if not self.depths or min(self.depths) < 1:
             raise IsoscopeError(f"--depth counts blocks, from 1 on; got {min(self.depths, default=0)}.")
         check_count("depth", max(self.depths), most=MAX_BLOCKS)

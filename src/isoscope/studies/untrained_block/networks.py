@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from isoscope.core.errors import IsoscopeError, nearest
+from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
-from isoscope.core.user_input import check_count
+from isoscope.core.user_input import check_count, check_word
 from isoscope.models.tapping.attention_call import AttentionCall
 
 INITS = ("bert", "words-positions-types", "torch")
@@ -123,8 +123,7 @@ def parse_variant(text: str) -> frozenset[str]:
     """
     words = text.split("+")
     for word in words:
-        if word not in VARIANTS:
-            raise IsoscopeError(f"--variant takes {', '.join(VARIANTS)}; got {word!r}{nearest(word, list(VARIANTS)) or '.'}")
+        check_word("--variant takes", word, VARIANTS)
     for pair in EXCLUSIVE:
         if pair <= set(words):
             raise IsoscopeError(f"{' and '.join(sorted(pair))} cannot be joined: nothing would be left; choose one.")

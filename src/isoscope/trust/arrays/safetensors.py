@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.trust.arrays.array_file import UncompressedArray, check_length, choose_array
+from isoscope.trust.arrays.array_file import UncompressedArray, choose_array
 from isoscope.trust.safe_io import parse_json
 
 MAX_HEADER = 32_000_000
@@ -33,44 +32,35 @@ TYPES: dict[str, str] = {
 }
 
 
-def read_safetensors_header(path: Path) -> tuple[dict[str, Any], int]:
-    """The entries of the tensors, and where the values begin."""
-
-    def broken(reason: str) -> IsoscopeError:
-        return IsoscopeError(f"{path} is not a .safetensors file: {reason}; save it again.")
-
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        first = file.read(8)
-        if len(first) < 8:
-            raise broken(f"it has only {size} bytes")
-        length = int.from_bytes(first, "little")
-        # Checked before the header is read: the length comes from the file, and reading allocates it.
-        if length > MAX_HEADER:
-            raise broken(f"its header would have {length} bytes, and {MAX_HEADER} is the most that is read")
-        check_length(path, 8 + length, size)
-        try:
-            header = parse_json(file.read(length))
-        except ValueError as error:
-            raise broken("its header is not JSON") from error
+def read_header(file: BinaryIO) -> tuple[dict[str, Any], dict[str, Any], int]:
+    """The entries of the tensors, the metadata, and where the values begin; a ValueError if the header is damaged."""
+    size = file.seek(0, 2)
+    file.seek(0)
+    length = int.from_bytes(file.read(8), "little")
+    # Checked before the header is read: the length comes from the file, and reading allocates it.
+    if size < 8 or length > MAX_HEADER:
+        claims = f"its header would have {length} bytes, and {MAX_HEADER} is the most that is read"
+        raise ValueError(claims if size >= 8 else f"it has only {size} bytes")
+    if length > size - 8:
+        raise ValueError(f"it is truncated: its header would have {length} bytes, and {size - 8} are left")
+    try:
+        header = parse_json(file.read(length))
+    except ValueError as error:
+        raise ValueError("its header is not JSON") from error
     if not isinstance(header, dict):
-        raise broken("its header is not a JSON object")
-    header.pop("__metadata__", None)
+        raise ValueError("its header is not a JSON object")
+    metadata = header.pop("__metadata__", None)
     for name, entry in header.items():
         if not is_well_formed(entry):
-            raise broken(f"the entry of {name!r} in its header lacks a sound dtype, shape or data_offsets")
-    check_overlaps(header, broken)
-    return header, 8 + length
-
-
-def check_overlaps(header: dict[str, Any], broken: Callable[[str], Exception]) -> None:
-    """Refuse tensors that overlap: the format demands that each has its own part of the file."""
+            raise ValueError(f"the entry of {name!r:.80} in its header lacks a sound dtype, shape or data_offsets")
+    # Every tensor has a place of its own, as the format demands. So no file makes more arrays than it has bytes.
     previous_end = 0
     for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
         begin, end = entry["data_offsets"]
         if begin < previous_end:
-            raise broken(f"{name!r} lies over another tensor")
+            raise ValueError(f"{name!r:.80} lies over another tensor")
         previous_end = end
+    return header, metadata if isinstance(metadata, dict) else {}, 8 + length
 
 
 def is_well_formed(entry: Any) -> bool:
@@ -93,7 +83,11 @@ def is_well_formed(entry: Any) -> bool:
 
 def open_safetensors(path: Path, key: str | None = None) -> UncompressedArray:
     """The tensor that `key` names, or the only matrix among the tensors."""
-    header, begin = read_safetensors_header(path)
+    try:
+        with path.open("rb") as file:
+            header, _, begin = read_header(file)
+    except ValueError as error:
+        raise IsoscopeError(f"{path} is not a .safetensors file: {error}; save it again.") from error
     name, label = choose_array(path, key, {name: tuple(entry["shape"]) for name, entry in header.items()})
     entry = header[name]
     if entry["dtype"] not in TYPES:
