@@ -19,7 +19,8 @@ ROOT = Path(__file__).parents[2]
 
 PAGES = sorted((ROOT / "docs" / "how-to").glob("*.md"))
 PART = re.compile(
-    r"^```python\n(?P<code>.*?)^```$|^```text\n(?P<text>.*?)^```$|^`(?P<file>[\w/]+\.py)`:$|^    (?P<command>(?:isoscope|mkdir|export) [^\n]*)$",
+    r"^```python\n(?P<code>.*?)^```$|^```text\n(?P<text>.*?)^```$|"
+    r"^`(?P<file>[\w/]+\.py)`:$|^    (?P<command>(?:isoscope|mkdir|export) [^\n]*)$",
     re.DOTALL | re.MULTILINE,
 )
 PRINTED = "first-verdict"
