@@ -94,7 +94,7 @@ def test_every_command_and_snippet_works(page, stranger):
             with alert if kind == "code" else nullcontext():
                 printed = carry_out(kind, text, names, plugins)
             done += 1
-    assert done >= 3
+    assert done >= 2
 
 
 def carry_out(kind, text, names, plugins):
