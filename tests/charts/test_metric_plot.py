@@ -50,6 +50,20 @@ def test_it_holds_the_values_the_intervals_and_the_null(run):
     assert "Mean cosine" in plot.svg  # the metric's title stands at the axis
 
 
+def test_a_metric_divided_by_the_dimension_is_drawn_as_on_the_page(run):
+    plot = run.plot("effective_rank/d")
+    (rows,) = plot.spec["datasets"].values()
+    expected = run.table("effective_rank").set_index(["kind", "layer"])
+    assert len(rows) == 3
+    for row in rows:
+        own = expected.loc[(row["kind"], row["layer"])]
+        for name in ("value", "low", "high", "null"):
+            assert row[name] == pytest.approx(own[name] / own["d"], nan_ok=True)
+    assert "Effective rank / d" in plot.svg
+    with pytest.raises(IsoscopeError, match=r"A metric may be divided by its dimension, as effective_rank/d; got 'effective_rank/n'"):
+        run.plot("effective_rank/n")
+
+
 def test_pooled_vectors_are_a_line_of_their_own_as_on_the_page(run):
     table = run.table("drift_norm", "all")
     layer = table[table["kind"].eq("hidden")].tail(1)

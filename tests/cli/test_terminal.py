@@ -5,12 +5,14 @@ import re
 import numpy as np
 import pytest
 
+from isoscope.cli.list_ import LISTS
+from isoscope.core.text_table import text_width
 from tests.cli.terminal import in_terminal
 
 
 def fits(lines, width=80):
     """Lines that are no longer than this; the commands to run next hold the paths of users, and are as long as these."""
-    long = [line for line in lines if len(line) > width and not line.startswith("  isoscope ")]
+    long = [line for line in lines if text_width(line) > width and not line.startswith("  isoscope ")]
     assert not long, long
     return lines
 
@@ -60,6 +62,12 @@ def test_help_groups_options_and_names_no_python_types(verb):
     assert not re.search(r"<(bool|str|int|float|list)", text)
 
 
-@pytest.mark.parametrize("what", ["metrics", "sources", "figures", "recipes"])
+@pytest.mark.parametrize("what", ["metrics", "families", "sources", "figures", "claims", "recipes"])
 def test_lists_fit_however_long_the_words_in_their_texts_are(what):
-    fits(in_terminal("list", what))
+    lines = fits(in_terminal("list", what))
+    names = [row["name"] for row in LISTS[what]()]
+    assert [name for name in names if not any(re.match(rf" ?{re.escape(name)}(  |,|$)", line) for line in lines)] == []
+
+
+def test_the_first_lines_that_anybody_sees_fit():
+    assert any(line.startswith("  isoscope embeddings ") for line in fits(in_terminal()))

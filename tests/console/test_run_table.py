@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from isoscope.console.output import WIDTH
 from isoscope.console.run_table import print_rows
 from isoscope.core.table import TABLE_COLUMNS, make_table
+from isoscope.core.text_table import WIDTH
 
 PLACES = [("input_embedding", None, 80, 0.125), ("hidden", 0, 1200, 0.25), ("hidden", 1, 1200, 0.5), ("final", 2, 1200, -0.75)]
 
@@ -60,6 +60,12 @@ def test_the_wide_table_ends_with_the_values_of_layers_under_isotropy(capsys):
         " final norm       -0.750     -0.750",
         *(" isotropic          0.00  1.50–2.00", ""),
     ]
+
+
+def test_two_revisions_of_a_model_have_titles_of_their_own(capsys):
+    rows = rows_of("bert", {"isoscore": 1.0}) + rows_of("bert", {"isoscore": 1.0}, revision="v2") + rows_of("gpt", {"isoscore": 1.0})
+    titles = [line.partition(" · ")[0] for line in printed(capsys, rows) if " · " in line]
+    assert titles == ["bert @ main", "bert @ v2", "gpt"]
 
 
 @pytest.mark.parametrize("wide", [False, True])

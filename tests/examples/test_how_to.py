@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +13,20 @@ import pytest
 from tests.cli.calling import isoscope
 from tests.patience import run_process
 
+from isoscope.core.errors import IsoscopeWarning
+
 ROOT = Path(__file__).parents[2]
 
 PAGES = sorted((ROOT / "docs" / "how-to").glob("*.md"))
 PART = re.compile(
-    r"^```python\n(?P<code>.*?)^```$|^`(?P<file>[\w/]+\.py)`:$|^    (?P<command>(?:isoscope|mkdir|export) [^\n]*)$",
+    r"^```python\n(?P<code>.*?)^```$|^```text\n(?P<text>.*?)^```$|"
+    r"^`(?P<file>[\w/]+\.py)`:$|^    (?P<command>(?:isoscope|mkdir|export) [^\n]*)$",
     re.DOTALL | re.MULTILINE,
 )
+PRINTED = "first-verdict"
+"""The page whose printed output is compared: its numbers come from a seed, those of other pages from models that the tests do not have."""
+WARNS = "watched-training"
+"""The page whose training collapses, and is to say so."""
 ENDLESS = "isoscope serve"
 """It ends when its reader ends it; tests/report/ drives it."""
 
@@ -55,6 +63,8 @@ def parts(page):
             name = found["file"]
         elif found["command"]:
             yield "command", found["command"].partition("  #")[0].strip()
+        elif found["text"]:
+            yield "text", found["text"]
         elif name:
             yield name, found["code"]
             name = None
@@ -66,29 +76,39 @@ def parts(page):
 def test_every_command_and_snippet_works(page, stranger):
     plugins = None
     names = {}
-    done = 0
+    done, printed = 0, ""
+    alert = pytest.warns(IsoscopeWarning, match="its states all point almost the same way") if page.stem == WARNS else nullcontext()
     if page.stem == "add-a-metric":  # it reads the run that the first guide made
         isoscope("measure", "my-model", "--max-items", "8", "--out", "runs/mine").worked()
     for kind, text in parts(page):
-        if kind not in ("command", "code"):
+        if kind == "text":
+            if page.stem == PRINTED:
+                assert [line for line in text.splitlines() if line not in printed] == []
+        elif kind not in ("command", "code"):
             Path(kind).write_text(text, "utf-8")
         elif text.startswith("export ISOSCOPE_PLUGINS="):
             plugins = {"ISOSCOPE_PLUGINS": text.partition("=")[2].replace("$PWD", str(stranger))}
         elif text.startswith("mkdir -p "):
             Path(text.removeprefix("mkdir -p ")).mkdir(parents=True)
         elif not text.startswith(ENDLESS):
-            carry_out(kind, text, names, plugins)
+            with alert if kind == "code" else nullcontext():
+                printed = carry_out(kind, text, names, plugins)
             done += 1
-    assert done >= 3
+    assert done >= 2
 
 
 def carry_out(kind, text, names, plugins):
-    """In this process, as that is quick; what reads plugins in one of its own, as they are found when isoscope is imported."""
+    """What a command prints, without blanks at the ends of lines.
+
+    In this process, as that is quick; what reads plugins in one of its own, as they are found when isoscope is imported.
+    """
     if plugins:
         words = [sys.executable, "-m", *shlex.split(text)] if kind == "command" else [sys.executable, "-c", text]
         ended = run_process(words, env=os.environ | plugins)
         assert ended.returncode == 0, (text, ended.stderr)
     elif kind == "command":
-        isoscope(*shlex.split(text)[1:]).worked()
+        answer = isoscope(*shlex.split(text)[1:]).worked()
+        return "\n".join(line.rstrip() for line in (answer.out + answer.err).splitlines())
     else:
         exec(compile(text, "how-to", "exec"), names)
+    return ""

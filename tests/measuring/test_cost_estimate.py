@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from isoscope.core.wording import format_duration
-from isoscope.measuring.cost_estimate import Cost, Costs, PlanEntry, StatisticsSize, format_plan, note_call_sizes
+from isoscope.measuring import cost_estimate
+from isoscope.measuring.cost_estimate import Cost, Costs, PlanEntry, StatisticsSize, format_plan, guess_seconds, note_call_sizes
 from isoscope.statistics.site_statistics import SiteStatistics
 from tests.conftest import word_tokenizer
 
@@ -102,7 +103,16 @@ def test_costs_are_those_of_finished_cells_scaled_by_size():
         ({"files": files}, 9.0),  # of an older version: it does not tell how long it took
     ]
     assert Costs(finished).estimate(3.0, cells=2) == Cost(40 / 8 * 3 * 2, 6 << 30, 800)
-    assert Costs([]).estimate(3.0, weights=1 << 30) == Cost(None, 3 << 30, None)
+    assert Costs([]).estimate(3.0, weights=1 << 30) == Cost(None, 3 << 30, None, guessed=True)
+
+
+def test_a_guess_grows_with_weights_tokens_and_cells_and_doubles_with_attention(monkeypatch):
+    monkeypatch.setattr(cost_estimate, "multiply_speed", lambda: 1e9)
+    # 25 million weights, 2 operations each, 1,000 tokens, at a billion operations per second: 50 s, four times over.
+    assert guess_seconds(100_000_000, 1000) == 6 + 2 + 4 * 50
+    assert guess_seconds(100_000_000, 1000, 3) == 6 + 3 * (2 + 4 * 50)
+    assert guess_seconds(100_000_000, 1000, attention=True) == 6 + 2 + 8 * 50
+    assert guess_seconds(100_000_000, None) is None
 
 
 def test_a_plan_adds_up_its_entries():
@@ -111,5 +121,9 @@ def test_a_plan_adds_up_its_entries():
         "b; measured already",
         f"3 of 5 cells to measure, 2 at a time, about {format_duration(30.0)}",
     ]
+    guess = PlanEntry("c", 1, 1, Cost(30.0, 2 << 30, None, guessed=True))
+    assert format_plan([guess], 1)[-1] == "1 of 1 cells to measure, 1 at a time, about 30 s, a guess from the sizes of models and sources"
+    unknown = PlanEntry("d", 1, 1, Cost(None, 2 << 30, None))
+    assert format_plan([guess, unknown], 1)[-1].endswith("1 at a time, time not known before the first is measured (or with --max-tokens)")
     assert format_plan(entries, None)[-1] == f"3 of 5 cells to measure, about {format_duration(60.0)} in one process"
     assert format_plan(entries[1:], 1, remote=True)[-1] == "0 of 1 cells to measure, as many at a time as the cluster has room for"

@@ -1,5 +1,6 @@
 """The same cells by one process, by two and by a cluster: equal tables, whoever computed; shards merge by themselves."""
 
+import re
 import sys
 import threading
 import time
@@ -102,7 +103,8 @@ def test_a_plan_says_what_there_is_to_do_and_does_nothing(small_models, berts, t
     side = ["--split-into", 4, "--processes", 2, "--dry-run"]
     said = call("measure", model, other, *options, *side).worked().out.splitlines()
     assert said[0].startswith("small-bert: 4 shards of paragraphs.txt, 40 items, ")
-    assert said[2] == "8 of 8 cells to measure, 2 at a time, time not known before the first is measured (or with --max-tokens)"
+    guess = r"about \d+ (s|min), a guess from the sizes of models and sources"
+    assert re.fullmatch(f"8 of 8 cells to measure, 2 at a time, {guess}", said[2])
     assert not (tmp_path / "run").exists()
     call("measure", model, *options, "-q").worked()
     said = call("measure", model, other, *options, *side).worked().out.splitlines()
@@ -110,8 +112,8 @@ def test_a_plan_says_what_there_is_to_do_and_does_nothing(small_models, berts, t
     assert "on disk" in said[1]
     assert said[2].startswith("4 of 8 cells to measure, 2 at a time")
     swept = call("sweep", berts, "--data", text, "--out", tmp_path / "sweep", "--dry-run").worked().out.splitlines()
-    unknown = "time not known before the first is measured (or with --max-tokens)"
-    assert swept == ["berts: 8 checkpoints, 0 measured already", f"8 of 8 cells to measure, {unknown}"]
+    assert swept[0].startswith("berts: 8 checkpoints, 0 measured already; about 1.1 GB of memory per process, ")
+    assert re.fullmatch(f"8 of 8 cells to measure, {guess.replace(',', ' in one process,', 1)}", swept[1])
 
 
 def test_what_cannot_be_asked_for_is_said(small_models, tmp_path, monkeypatch):

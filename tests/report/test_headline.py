@@ -25,6 +25,7 @@ def test_large_charts_show_cosine_and_the_share_of_dimensions_with_their_isotrop
     assert cosine["value"].tolist() == [0.1, 0.2, 0.3, 0.4]
     assert dimensions["value"].tolist() == [0.25, 0.5, 0.5, 0.25]
     assert (set(cosine["null"]), set(dimensions["null"])) == ({0.0}, {0.75})
+    assert (set(cosine["metric"]), set(dimensions["metric"])) == ({"between_cosine"}, {"effective_rank/d"})
     assert headline(lines_of(rows_of("m", {"mean_cosine": [0.4]}, kind="points", layer=None))) is None
 
 

@@ -162,6 +162,15 @@ def test_a_run_of_one_model_says_once_that_claims_need_more(tables):
     words = " ".join(found.text.split())
     assert words.count("claims about kinds of models need at least 3 models; this run has 1.") == 1
     assert "outcome undecided" not in [attributes.get("class") for _, attributes in found.tags]
+    assert "tone" not in [attributes.get("class") for _, attributes in found.tags], "one model needs no colour"
+
+
+def test_each_verdict_has_the_colour_of_its_line(reader):
+    """On a narrow screen the list of models is folded, and the verdicts are the legend of the large charts."""
+    tones = [attributes["style"] for tag, attributes in reader.tags if tag == "i" and attributes.get("class") == "tone"]
+    listed = [attributes["style"] for tag, attributes in reader.tags if tag == "i" and "class" not in attributes]
+    assert len(tones) > 1
+    assert tones == [style for style in listed if style in tones]
 
 
 def test_page_is_small(page_text):

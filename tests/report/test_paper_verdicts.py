@@ -8,6 +8,7 @@ import pytest
 
 from isoscope.claims import papers
 from isoscope.claims.claim import Claim, Finding, Verdict
+from isoscope.claims.verdicts import too_few_units
 from isoscope.figures import figures
 from isoscope.report.charts import Drawing, place_on_page
 from isoscope.report.paper_verdicts import (
@@ -50,7 +51,10 @@ def test_a_paper_without_claims_or_figures_here_is_left_out():
 
 
 def test_the_page_says_once_why_two_models_decide_nothing():
-    rows = [claim("a", "undecided"), claim("b", "fails"), claim("c", "undecided"), claim("d", "undecided", tested=False)]
+    """Claims that are undecided for another reason are not counted: their own sentences say why."""
+    few = f"It is so in 1 of 1 model; {too_few_units('model')}."
+    rows = [replace(claim("a", "undecided"), said=few), claim("b", "fails"), replace(claim("c", "undecided"), said=few)]
+    rows += [claim("d", "undecided", tested=False), claim("e", "undecided"), replace(claim("f", "fails"), said=few)]
     assert explain_undecided(rows, 2) == "2 claims about kinds of models need at least 3 models; this run has 2."
     assert explain_undecided(rows, 3) == ""
     assert explain_undecided([claim("b", "fails")], 1) == ""

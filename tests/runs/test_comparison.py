@@ -41,7 +41,7 @@ def test_a_run_against_itself_is_nothing(pair):
     assert not found.rows["moved"].any()
     assert found.rows_beyond(0.0).empty
     assert found.differ == {}
-    assert found.sentences[0] == f"between_cosine is the same in all of {LAYERS} places."
+    assert found.sentences == [f"Identical; {3 * LAYERS} numbers are the same (between_cosine, top_share and effective_rank/d)."]
 
 
 def test_what_was_moved_is_found_and_nothing_else(pair):

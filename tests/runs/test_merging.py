@@ -6,7 +6,7 @@ import pytest
 
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.site import Site
-from isoscope.core.table import TABLE_COLUMNS, make_table
+from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, make_table
 from isoscope.runs.merging import merge
 from isoscope.runs.rows import tables
 from isoscope.runs.run import Run
@@ -66,6 +66,19 @@ def test_which_shards_can_be_merged(tmp_path, shards, message):
         return
     with pytest.raises(IsoscopeError, match=message):
         merge(paths, tmp_path / "out")
+
+
+def test_shards_that_hold_nothing_are_refused_as_one_pass_refuses_their_source(tmp_path):
+    spec = {"data": "blank.txt", "counted": "frames", "documents": 0, "tokens": 0}
+    for i in range(3):
+        x, mask = corpus(np.random.default_rng(0), COUNT)
+        sites = {Site("encoder", "hidden", 0): site(x, mask & False)}
+        empty = make_table([], TABLE_COLUMNS), make_table([], SERIES_COLUMNS)
+        Run(tmp_path / str(i)).write_cell({"model": "net", "shard": [i, 3]}, COLUMNS, spec, *empty, sites, keep="all")
+    paths = [tmp_path / str(i) for i in range(3)]
+    with pytest.raises(IsoscopeError, match=r"^blank\.txt gives net no frames\.$"):
+        merge(paths, tmp_path / "out")
+    assert len(merge(paths[:2], tmp_path / "some", partial=True).run.cells()) == 1, "the third shard may hold something"
 
 
 def test_what_was_kept_of_every_shard_is_kept(tmp_path):

@@ -52,7 +52,7 @@ What happens in the course of a training?
 No model yet? Two small trainings come with isoscope:
   isoscope sweep embedded --out runs/embedded
 
-`isoscope --help` lists all commands, `isoscope COMMAND --help` the options of one."""
+`isoscope --help` lists all commands, `isoscope COMMAND --help` the options."""
 
 
 def list_verbs() -> dict[str, dict[str, Callable[..., Any]]]:

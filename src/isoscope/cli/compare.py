@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from isoscope.console.arguments import Json, Policy
 from isoscope.console.output import new_table, print_json, print_next_steps, print_table, print_text, to_records
-from isoscope.core.wording import format_count, format_interval, format_number
+from isoscope.core.wording import format_change, format_count, format_interval, format_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,22 +92,34 @@ def _print_comparison(comparison: Comparison) -> None:
     if comparison.differ:
         settings = ", ".join(f"{name} ({a}, {b})" for name, (a, b) in comparison.differ.items())
         print_text(f"Apart from the weights, the runs differ in {settings}.")
-    for (first, second, metric), rows in comparison.rows.groupby(["model_a", "model_b", "metric"], sort=False):
+    shown = [rows for _, rows in comparison.rows.groupby(["model_a", "model_b", "metric"], sort=False) if rows["difference"].any()]
+    for rows in shown:
         own = rows.to_dict("records")
-        ways, stacks = {str(row["how"]) for row in own}, {str(row["stack"]) for row in own}
+        first, second, stacks = own[0]["model_a"], own[0]["model_b"], {str(row["stack"]) for row in own}
         # What is the same in all rows stands in the title.
-        title = [f"{metric}: {first}" + (f" → {second}" if first != second else ""), *(stacks if len(stacks) == 1 else ())]
-        title += ways if len(ways) == 1 else ()
-        table = new_table(["layer", "A", "B", "B − A", "95 % interval", "moved", "how"], words=("layer", "moved", "how"))
+        title = [f"{own[0]['metric']}: {first}" + (f" → {second}" if first != second else ""), *(stacks if len(stacks) == 1 else ())]
+        table = new_table(["layer", "A", "B", "B − A", "95 % interval", "moved"], words=("layer", "moved"))
         for row in own:
-            values = [format_number(row["a"]), format_number(row["b"]), format_number(row["difference"], sign=True, missing="")]
+            values = [format_number(row["a"]), format_number(row["b"]), format_change(row["difference"])]
             moved = ("up" if row["difference"] > 0 else "down") if row["moved"] else ""
-            interval = format_interval(row["low"], row["high"], sign=True)
-            table.add_row(_name_site(row, len(stacks) > 1), *values, interval, moved, row["how"] if len(ways) > 1 else "")
+            table.add_row(_name_site(row, len(stacks) > 1), *values, format_interval(row["low"], row["high"], sign=True), moved)
         print_text()
-        print_text(", ".join(title), style="italic")
+        print_text(f"{', '.join(title)}, {_describe_pairing(own, len(stacks) > 1)}", style="italic")
         print_table(table)
-    print_text(NOTE)
+    if shown:
+        print_text(NOTE)
+
+
+def _describe_pairing(rows: list[dict[Any, Any]], with_stack: bool) -> str:
+    """How the differences were paired: most of them, and the layers that were paired in another way.
+
+    >>> row = {"stack": "encoder", "kind": "hidden"}
+    >>> _describe_pairing([row | {"layer": i, "how": "unpaired" if i == 1 else "paired"} for i in range(3)], False)
+    'paired (1: unpaired)'
+    """
+    most, *others = (how for how, _ in Counter(str(row["how"]) for row in rows).most_common())
+    apart = [f"{', '.join(_name_site(row, with_stack) for row in rows if row['how'] == how)}: {how}" for how in others]
+    return f"{most} ({'; '.join(apart)})" if apart else most
 
 
 def _describe_excess(over: pd.DataFrame, limit: float) -> str:

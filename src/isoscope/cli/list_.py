@@ -8,10 +8,20 @@ from typing import Annotated
 import typer
 
 from isoscope.console.arguments import Json
-from isoscope.console.output import new_table, print_json, print_next_steps, print_table
+from isoscope.console.output import new_table, print_json, print_next_steps, print_table, print_text
 
-NAMES = ("name", "family", "modality")
+NAMES = ("name", "modality", "range", "computed")
 """Columns that are never broken."""
+SHOWN = {
+    "metrics": ("question", ("name", "meaning", "range", "computed")),
+    "families": ("modality", ("name", "loads from", "verified on", "attention")),
+}
+"""In a terminal: the column by which rows are grouped, and the columns of a table; --json has all of them."""
+PROSE = {
+    "claims": ("{name}, {paper}", "{says} Refuted by: {refuted by}."),
+    "figures": ("{name}", "{title}. {shows}"),
+}
+"""In a terminal: the heading of each row, and its text."""
 
 
 def run(
@@ -32,28 +42,50 @@ def run(
     if json:
         print_json(rows)
         return
-    table = new_table(rows[0], text=[name for name in rows[0] if name not in NAMES], words=NAMES)
-    for row in rows:
-        table.add_row(*map(str, row.values()))
-    print_table(table)
+    if what in PROSE:
+        _print_prose(rows, *PROSE[what])
+    else:
+        _print_groups(rows, *SHOWN.get(what, ("", tuple(rows[0]))))
     print_next_steps(NEXT[what])
+
+
+def _print_groups(rows: list[dict[str, str]], group: str, columns: tuple[str, ...]) -> None:
+    """A table of these columns for each value of the column `group`, or one table if there is no group."""
+    width = max(len(row["name"]) for row in rows)
+    for title in dict.fromkeys(row.get(group, "") for row in rows):
+        table = new_table(columns, title=title, text=[name for name in columns if name not in NAMES], words=NAMES)
+        for row in (row for row in rows if row.get(group, "") == title):
+            # Names of one width, so that the columns of all tables stand below each other.
+            shown = row | {"name": row["name"].ljust(width), "computed": row.get("computed", "").replace("always", "")}
+            table.add_row(*(shown[name] for name in columns))
+        print_table(table)
+
+
+def _print_prose(rows: list[dict[str, str]], heading: str, text: str) -> None:
+    """Each row as a heading with a paragraph below it: names and sentences are too long to stand side by side."""
+    for row in rows:
+        print_text(heading.format_map(row), style="italic")
+        print_text(f"{text.format_map(row)}\n")
 
 
 def _metrics() -> list[dict[str, str]]:
     from isoscope.estimation.metric import Metric
     from isoscope.estimation.profile import Profile
     from isoscope.metrics import metrics, profiles
+    from isoscope.runs.result_views import order_metrics
 
-    entries: list[Metric | Profile] = [*metrics(), *profiles()]
+    declared: list[Metric | Profile] = [*metrics(), *profiles()]
+    entries = {entry.name: entry for entry in declared}
     return [
         {
             "name": entry.name,
+            "question": str(entry.question),
             "meaning": entry.summary,
             "range": f"{entry.range[0]:g} … {entry.range[1]:g}",
             "reads": ", ".join(entry.reads),
             "computed": "on request" if entry.on_request else "always",
         }
-        for entry in sorted(entries, key=lambda entry: entry.name)
+        for entry in map(entries.__getitem__, order_metrics(entries))
     ]
 
 
@@ -90,7 +122,12 @@ def _claims() -> list[dict[str, str]]:
     from isoscope.claims import claims
 
     return [
-        {"name": claim.name, "paper": f"{claim.paper} ({claim.number})", "says": claim.statement, "refuted by": claim.refuted_by}
+        {
+            "name": claim.name,
+            "paper": f"{claim.paper} ({claim.number})",
+            "says": claim.statement,
+            "refuted by": claim.refuted_by,
+        }
         for claim in claims()
     ]
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from isoscope.core.text_table import WIDTH
 from isoscope.core.wording import plain
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
     from isoscope.runs.results import Results
 
-WIDTH = 80
-"""Width of the output in characters if it does not go to a terminal."""
 LONGEST_WORD = 25
 """A longer word may be broken in a table."""
 NARROWEST = 12
@@ -95,8 +94,10 @@ def print_table(table: Table) -> None:
     least, natural = zip(*map(_column_widths, table.columns), strict=True) if table.columns else ((), ())
     parts = _split_columns(table, columns, least, console.width)
     repeated = set.intersection(*map(set, parts)) if len(parts) > 1 else set()
-    for i, chosen in enumerate(parts):
-        part = _select_columns(table, chosen, repeated, title=i == 0)
+    if table.title:  # rich would wrap it at the width of the table
+        console.print(str(table.title), style="italic")
+    for chosen in parts:
+        part = _select_columns(table, chosen, repeated)
         # Rich would shrink columns below their longest word, and cut numbers.
         own = _narrow_text([least[j] for j in chosen], [table.columns[j].no_wrap for j in chosen], console.width)
         needed = _table_width(own)
@@ -157,9 +158,9 @@ def _split_columns(table: Table, columns: list[int], least: Sequence[int], width
     return parts
 
 
-def _select_columns(table: Table, columns: list[int], repeated: set[int], *, title: bool) -> Table:
+def _select_columns(table: Table, columns: list[int], repeated: set[int]) -> Table:
     """A table with some of the columns of another, and with the rows that have a cell there besides those that are repeated."""
-    part = new_table([], title=str(table.title or "") if title else "")
+    part = new_table([])
     for i in columns:
         column = table.columns[i]
         part.add_column(column.header, justify=column.justify, no_wrap=column.no_wrap, overflow=column.overflow)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import typer
 
 from isoscope.console.output import new_table, print_table, print_text
-from isoscope.core.text_table import align_groups
 from isoscope.core.wording import format_number, plain
 
 if TYPE_CHECKING:
@@ -29,10 +28,14 @@ def print_rows(table: pd.DataFrame, *, wide: bool = False) -> None:
 def _by_network(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     from isoscope.runs.result_views import name_network
 
+    revisions = table.groupby("model")["revision"].nunique(dropna=False)
     for _, rows in table.groupby(["model", "revision", "step", "seed", "stack", "policy"], sort=False, dropna=False):
         first = rows.iloc[0].to_dict()
+        network = name_network(first)
+        if revisions[first["model"]] > 1:
+            network += f" @ {first['revision']}"
         sizes = [f"{name} = {_format_range(rows[name])}" for name in ("n", "d") if rows[name].notna().any()]
-        yield " · ".join([name_network(first), str(first["stack"]), f"tokens: {first['policy']}", *sizes]), rows
+        yield " · ".join([network, str(first["stack"]), f"tokens: {first['policy']}", *sizes]), rows
 
 
 def _format_range(values: pd.Series) -> str:
@@ -42,7 +45,7 @@ def _format_range(values: pd.Series) -> str:
 
 def _print_long(rows: pd.DataFrame) -> None:
     """One row per number, with its interval and its null, below the name of its metric."""
-    from isoscope.runs.matrix_geometry import number_cells
+    from isoscope.runs.matrix_geometry import align_numbers, number_cells
     from isoscope.runs.result_views import name_place, order_metrics, row_number
 
     groups = {}
@@ -50,7 +53,7 @@ def _print_long(rows: pd.DataFrame) -> None:
         own = rows[rows["metric"] == metric].to_dict("records")
         groups[metric] = [[f"  {name_place(row['kind'], row['layer'], row['head'])}", *number_cells(row_number(row))] for row in own]
     typer.echo()
-    for line in align_groups(["  layer", "value", "95 % interval", ISOTROPIC], groups):
+    for line in align_numbers(["  layer", "value", "95 % interval", ISOTROPIC], groups):
         typer.echo(plain(line))
     typer.echo()
 
@@ -78,4 +81,4 @@ def _print_wide(rows: pd.DataFrame) -> None:
 def _format_null(values: pd.Series) -> str:
     """The null of a metric if it looks the same in every layer, else its range."""
     shown = list(dict.fromkeys(format_number(value) for value in sorted(values.dropna())))
-    return "" if not shown else shown[0] if len(shown) == 1 else f"{shown[0]}–{shown[-1]}"
+    return (" to " if shown and shown[0].startswith("-") else "–").join(dict.fromkeys([*shown[:1], *shown[-1:]]))

@@ -8,6 +8,8 @@ from html import escape
 from itertools import islice
 
 Row = Sequence[str]
+WIDTH = 80
+"""The columns of a terminal that tables are made for; what does not go to a terminal has lines of this length."""
 
 
 def text_width(text: str) -> int:

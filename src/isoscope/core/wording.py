@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable
 
 NOT_DEFINED = "not defined"
+ROUNDING = 1e-13
+"""A smaller difference of numbers of the order of 1 is what rounding leaves of no difference."""
 FINAL_NORM = "final norm"
 """The short name of the state after the final norm."""
 HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
@@ -45,6 +47,15 @@ def _with_digits(x: float, digits: int, *, sign: bool = False) -> str:
         return f"{x:{plus},.0f}"
     # The flag # keeps trailing zeros, and also the point of "412." and of "9.e-05".
     return f"{x:{plus}#.{digits}g}".rstrip(".").replace(".e", "e")
+
+
+def format_change(x: float) -> str:
+    """A difference of two numbers with its sign; a plain zero if it is no more than the rounding of float64, nothing if it is not finite.
+
+    >>> format_change(0.25), format_change(-1e-9), format_change(5.55e-17), format_change(float("nan"))
+    ('+0.250', '-1.00e-09', '0', '')
+    """
+    return "0" if abs(x) <= ROUNDING else format_number(x, missing="", sign=True)
 
 
 def format_interval(low: float, high: float, *, sign: bool = False) -> str:

@@ -24,8 +24,22 @@ P = ParamSpec("P")
 D = TypeVar("D", bound="Declaration")
 ONE_THREAD_DIMENSIONS = 2048
 """Up to this dimension a matrix is decomposed on one thread: more threads cost more than they give."""
+OVER_D = "/d"
+"""Behind the name of a metric: the metric divided by the dimension, as in `effective_rank/d`."""
 Curve = tuple[np.ndarray, np.ndarray, np.ndarray]
 """x, y and weight of a series."""
+
+
+def split_over_d(text: str) -> tuple[str, bool]:
+    """The name of a metric, and whether it is to be divided by the dimension.
+
+    >>> split_over_d("effective_rank/d"), split_over_d("mean_cosine")
+    (('effective_rank', True), ('mean_cosine', False))
+    """
+    name, slash, divisor = text.partition("/")
+    if slash and divisor != OVER_D[1:]:
+        raise IsoscopeError(f"A metric may be divided by its dimension, as {name}{OVER_D}; got {text!r}.")
+    return name, bool(slash)
 
 
 class Question(StrEnum):

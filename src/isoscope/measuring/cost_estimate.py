@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,8 @@ class Cost:
     seconds: float | None
     memory: int
     disk: int | None
+    guessed: bool = False
+    """Whether the seconds come from sizes, and not from cells that are finished."""
 
     def __str__(self) -> str:
         disk = "" if self.disk is None else f", {format_bytes(self.disk)} on disk"
@@ -57,26 +59,33 @@ class Costs:
         self._memory = max((int(manifest.get("memory", 0)) for manifest, _ in known), default=None)
         self._disk = max((sum(int(file["bytes"]) for file in manifest["files"].values()) for manifest, _ in known), default=None)
 
-    def estimate(self, size: float, weights: int = 0, cells: int = 1, tokens: int | None = None) -> Cost:
-        """The cost of cells of this size together; if no cell is finished, a guess from the weights and the number of tokens."""
+    def estimate(
+        self, size: float, weights: int = 0, cells: int = 1, tokens: Callable[[], int | None] = lambda: None, *, attention: bool = False
+    ) -> Cost:
+        """The cost of cells of this size together; if no cell is finished, a guess from the weights and the number of tokens of each."""
         if self._memory is None or self._disk is None:
-            return Cost(guess_seconds(weights, tokens), BASE_MEMORY + 2 * weights, None)
+            return Cost(guess_seconds(weights, tokens(), cells, attention=attention), BASE_MEMORY + 2 * weights, None, guessed=True)
         return Cost(self._seconds / self._size * size * cells if self._size else None, self._memory, self._disk * cells)
 
 
-START_SECONDS = 8.0
-"""What importing torch, loading a small model and computing its tables takes."""
+START_SECONDS, CELL_SECONDS = 6.0, 2.0
+"""What importing torch takes, and loading a small model and computing its tables."""
 PASSES = 4.0
-"""The time of a forward pass with its statistics, in that of the products of all weights at the speed of `multiply_speed`."""
+"""The time of a forward pass with its statistics, in that of the products of all weights at the speed of `multiply_speed`.
+Attention doubles it."""
 
 
-def guess_seconds(weights: int, tokens: int | None) -> float | None:
+def guess_seconds(weights: int, tokens: int | None, cells: int = 1, *, attention: bool = False) -> float | None:
     """A guess before anything is measured, right within a factor of three on a CPU; None if the number of tokens is not known.
+
+    `weights` in bytes and `tokens` are those of each of the cells.
 
     >>> guess_seconds(92_000_000, None) is None, 8.0 < guess_seconds(92_000_000, 20_000) < 3000.0
     (True, True)
     """
-    return None if tokens is None else START_SECONDS + PASSES * 2 * (weights / 4) * tokens / multiply_speed()
+    if tokens is None:
+        return None
+    return START_SECONDS + cells * (CELL_SECONDS + PASSES * (1 + attention) * 2 * (weights / 4) * tokens / multiply_speed())
 
 
 @cache
@@ -105,16 +114,20 @@ def format_plan(entries: list[PlanEntry], count: int | None, *, remote: bool = F
     """The plan in lines: one per entry, and a last one with all of them. `count`: how many are measured at a time, if that is known."""
     lines = [entry.text if entry.cost is None else f"{entry.text}; {entry.cost}" for entry in entries]
     left = sum(entry.left for entry in entries)
-    seconds = sum(entry.cost.seconds or 0.0 for entry in entries if entry.cost is not None)
+    costs = [entry.cost for entry in entries if entry.left]
+    known = [cost.seconds for cost in costs if cost is not None and cost.seconds is not None]
+    seconds = sum(known) if len(known) == len(costs) else None
     total = f"{left:,} of {sum(entry.cells for entry in entries):,} cells to measure"
     if remote:
         total += ", as many at a time as the cluster has room for"
     elif count is not None:
         total += f", {count} at a time"
-    if left and not seconds:
+    if left and seconds is None:
         total += ", time not known before the first is measured (or with --max-tokens)"
-    if seconds and left:
+    elif left and seconds is not None:
         total += f", about {format_duration(seconds / max(1, min(count or 1, left)))}{'' if count else ' in one process'}"
+        if any(cost is not None and cost.guessed for cost in costs):
+            total += ", a guess from the sizes of models and sources"
     return [*lines, total]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from isoscope.measuring.cost_estimate import Costs, PlanEntry, format_plan
 from isoscope.measuring.merge_tree import FAN_IN, MergeNode, order_of_work, plan_merges
 from isoscope.measuring.options import OF_A_MODULE, Options, options_from
 from isoscope.measuring.scheduler import Engine, Job, Scheduler
+from isoscope.measuring.source_size import guess_tokens
 from isoscope.measuring.task import Sources, Task
 from isoscope.models.naming.model_name import ModelReference, model_bytes, resolve_model
 from isoscope.runs.merging import merge_shards
@@ -198,7 +200,10 @@ class PlannedModel:
         text = f"{self.task.reference.name}: {cells} of {self.task.source.name}, {items}, {format_bytes(self.weights)} of weights"
         if self.done:
             return PlanEntry(f"{text}; measured already", self.cells, 0)
-        return PlanEntry(text, self.cells, self.cells, costs.estimate(self.size, self.weights, tokens=self.task.options.max_tokens))
+        task, options = self.task, self.task.options
+        guess = partial(guess_tokens, task.source, task.reference, options.max_items, options.max_tokens)
+        cost = costs.estimate(self.size, self.weights, tokens=guess, attention=options.attention)
+        return PlanEntry(text, self.cells, self.cells, cost)
 
 
 class ModelJob(Job):

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,10 @@ from isoscope.core.progress import Progress, without_hub_bars
 from isoscope.core.source import source_modality
 from isoscope.core.study import studies
 from isoscope.core.user_input import Name, expand_home, list_names
-from isoscope.measuring.cost_estimate import Costs, PlanEntry, format_plan
+from isoscope.measuring.cost_estimate import Cost, Costs, PlanEntry, format_plan
 from isoscope.measuring.options import Options, options_from
 from isoscope.measuring.scheduler import Engine, Executor, Job, Scheduler
+from isoscope.measuring.source_size import guess_tokens
 from isoscope.measuring.sweep_log import Ledger, stamp_of
 from isoscope.measuring.task import Sources, Task, cell_identity
 from isoscope.models.naming.audit import CheckpointRecord, find_faults, tensor_hashes
@@ -298,6 +299,19 @@ class Sweep:
             jobs = [job for job in self.jobs if job.suite is suite]
             done = sum(job.is_done() for job in jobs)
             left = len(jobs) - done
-            cost = costs.estimate(1.0, cells=left) if self.cells and left else None
+            cost = self._cost(suite, costs, left) if left else None
             entries.append(PlanEntry(f"{suite.name}: {len(jobs):,} checkpoints, {done:,} measured already", len(jobs), left, cost))
         return format_plan(entries, self.engine.processes, remote=self.engine.is_remote)
+
+    def _cost(self, suite: Suite, costs: Costs, left: int) -> Cost | None:
+        """The cost of the checkpoints of a suite that are left; None if nothing is measured yet and they are not on this machine."""
+        if self.cells:
+            return costs.estimate(1.0, cells=left)
+        last = suite.checkpoints[-1].spec
+        if self.sources is None or not expand_home(last).exists():
+            return None
+        # The checkpoints of a training have one architecture: the last one stands for all.
+        reference, options = resolve_model(last), self.options
+        source = self.sources.for_model(replace(reference, name=suite.name), options)
+        guess = partial(guess_tokens, source, reference, options.max_items, options.max_tokens)
+        return costs.estimate(1.0, model_bytes(reference), left, guess, attention=options.attention)

@@ -14,6 +14,7 @@ from isoscope.charts.legends import line_colour
 from isoscope.charts.panels import arrange_panels
 from isoscope.charts.records import select_layers
 from isoscope.core.figure import Figure
+from isoscope.estimation.metric import OVER_D
 from isoscope.report.charts import Drawing, split_panels
 from isoscope.report.line import Line, all_lines
 
@@ -44,7 +45,8 @@ def draw_headline(lines: list[Line]) -> Any:
     cosines = pd.concat([_rows(line, line.cosine) for line in known])
     dimensions = pd.concat([_rows(line, "effective_rank") for line in known])
     width = dimensions["d"].astype("float64")
-    dimensions = dimensions.assign(**{name: dimensions[name] / width for name in ("value", "low", "high", "null")})
+    shares = {name: dimensions[name] / width for name in ("value", "low", "high", "null")}
+    dimensions = dimensions.assign(metric=f"effective_rank{OVER_D}", **shares)
     pairs = " between items" if cosines["metric"].eq("between_cosine").all() else ""
     panels = [
         _panel(part, title, names, percent=percent)

@@ -11,6 +11,7 @@ from isoscope.claims import decide_claims, papers
 from isoscope.claims.claim import Claim, Finding, Verdict
 from isoscope.claims.deciding import FEWEST_MODELS
 from isoscope.claims.paper import Paper
+from isoscope.claims.verdicts import drop_too_few_units
 from isoscope.core.errors import Failures
 from isoscope.core.wording import format_count, format_estimate, format_list, format_number
 from isoscope.report.charts import Drawing
@@ -139,8 +140,11 @@ def sort_by_outcome(rows: list[VerdictRow]) -> list[VerdictRow]:
 
 
 def explain_undecided(rows: list[VerdictRow], models: int) -> str:
-    """A sentence if tested claims are undecided because the run has too few models, else nothing."""
-    undecided = sum(row.outcome == "undecided" for row in rows if row.findings)
+    """A sentence if tested claims are undecided because the run has too few models, else nothing.
+
+    Claims that are undecided for another reason are not counted: their own sentences say why.
+    """
+    undecided = sum(row.outcome == "undecided" and drop_too_few_units(row.said) != row.said for row in rows if row.findings)
     if models >= FEWEST_MODELS or not undecided:
         return ""
     needs = (

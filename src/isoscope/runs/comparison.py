@@ -12,8 +12,9 @@ import pandas as pd
 from isoscope.core.errors import IsoscopeError, nearest
 from isoscope.core.number import THIS_N, Number, same_n
 from isoscope.core.site import Site
+from isoscope.core.wording import format_count, format_list
 from isoscope.estimation.inference import holm
-from isoscope.estimation.metric import AnyCloud, Metric
+from isoscope.estimation.metric import OVER_D, AnyCloud, Metric, split_over_d
 from isoscope.estimation.paired_difference import BARE, Difference, difference
 from isoscope.estimation.site_clouds import Clouds
 from isoscope.metrics import registry
@@ -142,7 +143,9 @@ def _differences(a: _Side, b: _Side, wanted: list[tuple[Metric, bool]], policy: 
             numbers = [_read_number(side.rows[*place, entry.name]) for side in (a, b)]
             scale = (1 / numbers[0].d, 1 / numbers[1].d) if over_d else (1.0, 1.0)
             values = [float(x) * s for x, s in zip(numbers, scale, strict=True)]
-            yield _make_row(a, b, place, policy, entry.name + "/d" * over_d, values, difference(entry, numbers[0], numbers[1], both, scale))
+            yield _make_row(
+                a, b, place, policy, entry.name + OVER_D * over_d, values, difference(entry, numbers[0], numbers[1], both, scale)
+            )
 
 
 def _different_n(a: _Side, b: _Side, place: Place, entry: Metric) -> tuple[int, int] | None:
@@ -166,7 +169,7 @@ def _refusals(a: _Side, b: _Side, wanted: list[tuple[Metric, bool]]) -> Iterator
         advice = f"measure both with --max-tokens {min(n)}" if by_tokens else "measure both on as many items"
         names = f"{a.name}: " if a.name == b.name else f"{a.name} → {b.name}: "
         yield (
-            f"{names}{entry.name}{'/d' * over_d} is not compared{where}: n differs ({n[0]:,} and {n[1]:,}) and this metric depends on n; "
+            f"{names}{entry.name}{OVER_D * over_d} is not compared{where}: n differs ({n[0]:,} and {n[1]:,}) and this metric depends on n; "
             f"{advice}."
         )
 
@@ -195,11 +198,17 @@ def _test_differences(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _sentences(rows: pd.DataFrame) -> Iterator[str]:
-    """What moved, in words: one sentence per pair of models and metric."""
+    """What moved, in words: one sentence per pair of models and metric, or one for a pair that does not differ at all."""
     several = rows.groupby(["model_a", "model_b"]).ngroups > 1
-    for (first, second, metric), own in rows.groupby(["model_a", "model_b", "metric"], sort=False):
+    for (first, second), of_pair in rows.groupby(["model_a", "model_b"], sort=False):
         names = f"{first}: " if first == second else f"{first} → {second}: "
-        yield (names if several or first != second else "") + f"{metric} {_describe_change(own.to_dict('records'))}."
+        names = names if several or first != second else ""
+        if not of_pair["difference"].any():
+            count = format_count(len(of_pair), "number is the same", "numbers are the same")
+            yield f"{names}{'i' if names else 'I'}dentical; {count} ({format_list(of_pair['metric'].unique())})."
+            continue
+        for metric, own in of_pair.groupby("metric", sort=False):
+            yield f"{names}{metric} {_describe_change(own.to_dict('records'))}."
 
 
 def _describe_change(rows: list[dict[Any, Any]]) -> str:
@@ -240,13 +249,11 @@ def _describe_place(row: dict[Any, Any]) -> str:
 
 def _parse_metric(name: str) -> tuple[Metric, bool]:
     """The metric of a name, and whether to divide it by the dimension."""
-    plain, slash, divisor = name.partition("/")
-    if slash and divisor != "d":
-        raise IsoscopeError(f"A metric may be compared over its dimension, as {plain}/d; got {name!r}.")
+    plain, over_d = split_over_d(name)
     entry = registry[plain]
     if not isinstance(entry, Metric):
         raise IsoscopeError(f"{plain} is not a number of one place; `isoscope compare` takes metrics, see `isoscope list metrics`.")
-    return entry, bool(slash)
+    return entry, over_d
 
 
 def _different_settings(a: dict[str, Any], b: dict[str, Any]) -> dict[str, tuple[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.number import Number
 from isoscope.core.progress import Progress
-from isoscope.core.text_table import align_groups, align_table, html_table
+from isoscope.core.text_table import WIDTH, align_groups, align_table, html_table, text_width
 from isoscope.core.user_input import MAX_SAMPLE, MAX_SEED, check_count
 from isoscope.core.wording import format_count, format_duration, format_interval, format_number
 from isoscope.estimation.cloud import PARTS, Cloud
@@ -58,7 +58,7 @@ class Geometry(dict[str, Number]):
         groups = self.by_question()
         if len(groups) < 2:
             return align_table(HEAD, self.rows()).splitlines()
-        return align_groups(HEAD, {question: [[name, *number_cells(self[name])] for name in names] for question, names in groups.items()})
+        return align_numbers(HEAD, {question: [[name, *number_cells(self[name])] for name in names] for question, names in groups.items()})
 
     def to_frame(self) -> Any:
         """A pandas frame with every digit, one row per metric."""
@@ -75,6 +75,19 @@ def number_cells(number: Number) -> list[str]:
     """
     null = " ± ".join(filter(None, [number.format_null(), format_number(number.null_sd, missing="", digits=1)]))
     return [format_number(number, missing="–"), format_interval(number.low, number.high), null]
+
+
+def align_numbers(head: Sequence[str], groups: Mapping[str, Sequence[Sequence[str]]]) -> list[str]:
+    """The lines of a table whose last columns are `number_cells`, of at most 80 columns if leaving out standard deviations suffices.
+
+    >>> rows = {"": [["x" * 60, *number_cells(Number(0.5, n=9, d=4, low=0.4, high=0.6, null=0.0, null_sd=0.01))]]}
+    >>> align_numbers(["", "value", "interval", "isotropic"], rows)[-1].split()[1:]
+    ['0.500', '0.400', 'to', '0.600', '0.000']
+    """
+    lines = align_groups(head, groups)
+    if max(map(text_width, lines)) <= WIDTH:
+        return lines
+    return align_groups(head, {title: [[*row[:-1], row[-1].partition(" ± ")[0]] for row in rows] for title, rows in groups.items()})
 
 
 def geometry(

@@ -48,7 +48,8 @@ def merge(runs: list[str | Path], out: str | Path, *, partial: bool = False) -> 
 def merge_shards(target: Run, cells: Sequence[Cell], *, keep: str | None = None, partial: bool = False) -> Cell:
     """Merge shards of one cell, some of which may be merged already, and write the cell; it keeps as much as they did, or `keep`.
 
-    It is the cell of one pass if all shards are there, and otherwise, with `partial`, a cell of several shards.
+    It is the cell of one pass if all shards are there, and otherwise, with `partial`, a cell of several shards. Shards that hold nothing
+    together are refused, as one pass refuses a source that gives nothing.
     """
     cells = _choose_shards(cells)
     manifests = [cell.manifest for cell in cells]
@@ -57,11 +58,14 @@ def merge_shards(target: Run, cells: Sequence[Cell], *, keep: str | None = None,
     identity = merge_identities([manifest["identity"] for manifest in manifests])
     if (there := target.cell(key_of(identity), keep or "rows")) is not None:
         return there
+    counts = {name: sum(_read_count(cell, name) for cell in cells) for name in ("documents", "tokens")}
+    is_whole = identity["shard"] == WHOLE
+    if is_whole and not counts["tokens"]:
+        spec = first["spec"]
+        raise IsoscopeError(f"{spec.get('data', 'The source')} gives {first['columns']['model']} no {spec.get('counted', 'tokens')}.")
     target.prepare()
     # Sums of floats depend on the order in which they are added: sorted shards give the same digits whoever merges them.
     sites = _merge_statistics(cells)
-    counts = {name: sum(_read_count(cell, name) for cell in cells) for name in ("documents", "tokens")}
-    is_whole = identity["shard"] == WHOLE
     place = "1/1" if is_whole else f"{len(identity['shards'])} of {identity['shard'][1]}"
     data = {"fingerprint": identity["source"]} if is_whole and "source" in identity else {}
     spec = first["spec"] | counts | data | {"shard": place, "cell": key_of(identity)}

@@ -57,6 +57,12 @@ def widen(table: pd.DataFrame) -> pd.DataFrame:
     return places.join(wide[columns]).rename_axis(columns=None)
 
 
+def divide_by_d(table: pd.DataFrame) -> pd.DataFrame:
+    """Rows with values, intervals and nulls as shares of the dimension."""
+    width = table["d"].astype("float64")
+    return table.assign(**{name: table[name] / width for name in ("value", "low", "high", "null", "null_sd")})
+
+
 def row_number(row: dict[Any, Any]) -> Number:
     """The number that a row of a table holds."""
     n, d = (0 if pd.isna(row[name]) else int(row[name]) for name in ("n", "d"))

@@ -15,10 +15,11 @@ from isoscope.core.model_groups import select_first_seed, select_one_checkpoint
 from isoscope.core.progress import Progress
 from isoscope.core.table import SERIES_COLUMNS, TABLE_COLUMNS, concat_tables, make_table
 from isoscope.estimation.drift_test import OUTCOME, PREDICTORS, associations
+from isoscope.estimation.metric import split_over_d
 from isoscope.estimation.profile import Profile
 from isoscope.estimation.site_clouds import Clouds
 from isoscope.metrics import curves, metrics, profiles, registry
-from isoscope.runs.result_views import summary_html, summary_text, widen, without_settings
+from isoscope.runs.result_views import divide_by_d, summary_html, summary_text, widen, without_settings
 from isoscope.runs.rows import default_metrics, is_block, tables
 from isoscope.runs.run import Run
 from isoscope.runs.stored_cell import Cell, key_of
@@ -87,7 +88,7 @@ class Results:
         """One metric over the layers, with its interval and its null, at the size of a figure in a paper.
 
         Args:
-            metric: its name.
+            metric: its name; `effective_rank/d` divides it by the dimension.
             out: a file to write, .svg, .pdf or .png.
             policy: which tokens count.
             width: of the whole figure: inches, or a text such as "86mm".
@@ -97,10 +98,13 @@ class Results:
         with missing_extras_as_user_errors("run.plot"):
             from isoscope.charts.metric_plot import plot_metric
 
-            names = [metric] + [f"{metric}_norm_null"] * (f"{metric}_norm_null" in registry)
+            name, over_d = split_over_d(metric)
+            names = [name] + [f"{name}_norm_null"] * (f"{name}_norm_null" in registry)
             table, _ = select_one_checkpoint(self.table(names, policy), make_table([], SERIES_COLUMNS))
-            label = registry[metric].title if metric in registry else metric
-            plot = plot_metric(table, metric, label=label, width=width, height=height, title=title)
+            label = registry[name].title if name in registry else name
+            if over_d:
+                table, label = divide_by_d(table), f"{label} / d"
+            plot = plot_metric(table, name, label=label, width=width, height=height, title=title)
         if out is not None:
             plot.save(out)
         return plot

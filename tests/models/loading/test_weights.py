@@ -12,7 +12,7 @@ from torch import nn
 import isoscope
 from isoscope.core.errors import IsoscopeError, IsoscopeWarning
 from isoscope.models.loading.load import load_model
-from isoscope.models.loading.weights import compare_weights, read_state, state_for, strip_prefix
+from isoscope.models.loading.weights import compare_weights, damaged_safetensors_as_user_errors, read_state, state_for, strip_prefix
 from isoscope.models.naming.model_name import resolve_model
 from isoscope.runs.results import Results
 from isoscope.trust.model_files import is_standard, weights_in
@@ -242,6 +242,13 @@ def test_states_are_read_from_whatever_file(tmp_path):
         weights_in(tmp_path / "sharded.bin")
     with pytest.raises(IsoscopeError, match="holds no weights"):
         read_state(folder("empty"))
+
+
+def test_a_reader_that_fails_in_several_lines_is_quoted_in_one(tmp_path):
+    with pytest.raises(IsoscopeError) as refused, damaged_safetensors_as_user_errors(tmp_path / "a.safetensors"):
+        raise RuntimeError("shape '[-1]' is invalid.\nException raised from here\n  frame #0: there")
+    sentence = f"The weights in {tmp_path / 'a.safetensors'} are damaged (shape '[-1]' is invalid); copy or download the file again."
+    assert str(refused.value) == sentence
 
 
 def test_a_prefixed_checkpoint_becomes_the_model(small_models, tmp_path):

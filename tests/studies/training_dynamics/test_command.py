@@ -63,7 +63,9 @@ def test_layers_stand_below_each_other_in_their_order():
 
 def test_a_change_without_a_number_has_no_question_mark():
     rows = made_rows(("top_share_change", NAN, {"layer": 1, "verdict": "undecided"}), ("attention_entropy_change", 0.0, {"layer": 1}))
-    assert _show_changes(rows) == {"entropy": "+0.00?", "cosine": "", "top share": "", "rise, then fall": ""}
+    rounded = made_rows(("attention_entropy_change", 5.55e-17, {"layer": 1}))
+    assert _show_changes(rounded)["entropy"] == "0", "what rounding leaves of no change"
+    assert _show_changes(rows) == {"entropy": "0", "cosine": "", "top share": "", "rise, then fall": ""}
     assert [str(table.title) for table in _tables_of_layers(rows, "m")] == ["m: changes"], "a table without numbers is left out"
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from isoscope.core.errors import IsoscopeError
+from isoscope.core.errors import IsoscopeError, first_line
 from isoscope.trust.model_files import weights_in
 from isoscope.trust.pickles import check_archive, check_tensors, is_archive
 
@@ -54,7 +54,7 @@ def damaged_safetensors_as_user_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (SafetensorError, OverflowError, RuntimeError, TypeError, ValueError) as error:
-        raise IsoscopeError(f"The weights in {path} are damaged ({error}); copy or download the file again.") from error
+        raise IsoscopeError(f"The weights in {path} are damaged ({first_line(error)}); copy or download the file again.") from error
 
 
 def read_file(path: Path) -> dict[str, Tensor]:

@@ -9,7 +9,7 @@ import typer
 
 from isoscope.console.arguments import Json, Policy, RunFolder
 from isoscope.console.output import new_table, print_json, print_table, print_text, to_records
-from isoscope.core.wording import format_number
+from isoscope.core.wording import format_change, format_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,8 +107,8 @@ def _show_fraction(rows: pd.DataFrame) -> str:
 
 def _show_change(rows: pd.DataFrame) -> str:
     """A change, with a question mark if its interval contains 0."""
-    change = format_number(rows["value"].iloc[0], sign=True, missing="") if len(rows) else ""
-    return f"{change}?" if change and _show_verdict(rows) not in ("up", "down") else change
+    change = format_change(rows["value"].iloc[0]) if len(rows) else ""
+    return f"{change}?" if change not in ("", "0") and _show_verdict(rows) not in ("up", "down") else change
 
 
 def _show_step(values: pd.Series) -> str:

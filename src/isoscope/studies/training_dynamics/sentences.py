@@ -9,7 +9,7 @@ from isoscope.charts.records import pick_evenly
 from isoscope.core.errors import Failures
 from isoscope.core.model_groups import UNTRAINED, list_checkpoints, list_suites, select_first_seed, select_one_checkpoint
 from isoscope.core.study import Section
-from isoscope.core.wording import format_list, format_number, format_numbered, format_p_value, format_runs, format_share
+from isoscope.core.wording import format_change, format_list, format_number, format_numbered, format_p_value, format_runs, format_share
 from isoscope.metrics import registry
 from isoscope.report.charts import draw_all
 from isoscope.report.line import greatest, interval_of, least
@@ -248,4 +248,5 @@ def _name_layers(rows: pd.DataFrame) -> str:
 
 
 def _signed_estimate(row: pd.Series) -> str:
-    return f"{format_number(float(row['value']), sign=True)}{interval_of(row)}"
+    change = format_change(float(row["value"]))
+    return change if change == "0" else f"{change}{interval_of(row)}"
