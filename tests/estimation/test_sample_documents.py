@@ -55,7 +55,7 @@ def test_products_in_float32_keep_six_digits_of_the_spread(offset):
     documents = SampleDocuments.of(sample_of(x, np.arange(400)))
     assert documents.narrow
     vectors, mean = np.linalg.qr(rng.standard_normal((300, 20)))[0], documents.points.mean(0)
-    np.testing.assert_allclose(documents.along(vectors, mean), (documents.points - mean) @ vectors, atol=3e-6)
+    np.testing.assert_allclose(narrow_product(documents.centred(mean), vectors), (documents.points - mean) @ vectors, atol=3e-6)
     assert not SampleDocuments.of(sample_of(x.astype(np.float64), np.arange(400))).narrow
     np.testing.assert_allclose(narrow_product(x - x.mean(0), vectors), (x - x.mean(0)).astype(np.float64) @ vectors, atol=3e-6)
 

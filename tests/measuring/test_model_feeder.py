@@ -5,6 +5,9 @@ import json
 import pytest
 
 import isoscope
+from isoscope.measuring.model_feeder import ModelFeeder
+from isoscope.measuring.options import Options
+from isoscope.models.naming.model_name import resolve_model
 from isoscope.sources import open_source
 from tests.measuring.test_measure import equal
 
@@ -15,6 +18,14 @@ def test_fewer_than_thirty_documents_group_by_sequence(small_models, tmp_path):
     table = isoscope.measure(str(small_models("bert")), str(path), tmp_path / "run", quiet=True).table("between_cosine", "all")
     assert json.loads(table["spec"].iloc[1])["unit"] == "sequence"
     assert table["low"].notna().all()
+
+
+def test_text_on_a_cpu_comes_in_small_batches_of_a_large_window(small_models):
+    """By default a batch has two sequences of full length, and 64 are sorted by length; with `--batch-size` a window is eight batches."""
+    reference, source = resolve_model(str(small_models("bert"))), open_source("embedded")
+    feeder, chosen = (ModelFeeder(reference, source, Options(seq_len=16, **options)) for options in ({}, {"batch_size": 3}))
+    assert (feeder.batch_tokens, feeder.held_tokens) == (2 * 16, 64 * 16)
+    assert (chosen.batch_tokens, chosen.held_tokens) == (3 * 16, 8 * 3 * 16)
 
 
 def test_splits_are_parts_of_the_body(small_models, texts, tmp_path):

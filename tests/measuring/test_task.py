@@ -95,6 +95,8 @@ def test_half_a_batch_and_a_shard_keep_what_determines_the_cell(made, tmp_path):
     task = Task.create(Run(tmp_path), resolve_model(str(made / "reader")), Sources((f"{made}/a.txt",), None, ()), Options(batch_size=3))
     assert task.with_half_batch.options.batch_size == 1
     assert task.with_half_batch.with_half_batch is None
+    unset = Task.create(Run(tmp_path), resolve_model(str(made / "reader")), Sources((f"{made}/a.txt",), None, ()), Options())
+    assert unset.with_half_batch.options.batch_size == 1  # half of the least that the default can be
     assert task.with_half_batch.key == task.key
     shard = task.create_shard(Run(tmp_path / "parts"), 1, 2)
     assert shard.part

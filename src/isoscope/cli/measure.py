@@ -63,8 +63,12 @@ def _options(
         typer.Option(help="Longest sequence, in tokens or frames. Default: 512 tokens or 30 s, or less if the model takes less."),
     ] = None,
     batch_size: Annotated[
-        int, typer.Option(help="Sequences of full length, or images, per batch; batches of shorter sequences are larger.")
-    ] = 8,
+        int | None,
+        typer.Option(
+            help="Sequences of full length, or images, per batch; batches of shorter sequences are larger. "
+            "Default: 8, or 2 of text on a CPU.",
+        ),
+    ] = None,
     dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps or xpu; cuda:1 for one of several.")] = "auto",
     threads: Threads = None,

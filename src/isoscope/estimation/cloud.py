@@ -17,7 +17,7 @@ from isoscope.core.numerics import Floats
 from isoscope.estimation.eigenvalues import Spectrum, bootstrap_values, isotropic_spectra
 from isoscope.estimation.neighbours import Neighbours, neighbours
 from isoscope.estimation.resampled_neighbours import SHARED, SharedSearch
-from isoscope.estimation.sample_documents import SampleDocuments, axes_of
+from isoscope.estimation.sample_documents import SampleDocuments, axes_of, narrow_product
 from isoscope.statistics.jackknife_groups import Groups, Totals
 from isoscope.statistics.sample import Sample
 from isoscope.statistics.site_statistics import Moments, SiteStatistics
@@ -226,31 +226,31 @@ def _sort_by_document(cloud: Cloud) -> SampleDocuments:
     return SampleDocuments.of(cloud.require_sample())
 
 
+def _centred_points(cloud: Cloud) -> np.ndarray:
+    return cloud.documents.centred(cloud.moments.mean)
+
+
 def centred_sums(cloud: Cloud) -> tuple[Floats, Floats]:
     """Return the sums by document of the squared coordinates along the eigenvectors of the covariance, and of the coordinates."""
-    spectrum, documents = cloud.spectrum(), cloud.documents
-    along = documents.along(spectrum.vectors, spectrum.mean)
-    return documents.sum(along**2), documents.sum(along)
+    return cloud.documents.coordinate_sums(narrow_product(cloud.cached(_centred_points), cloud.spectrum().vectors))
 
 
-def own_axes(cloud: Cloud) -> tuple[Floats, Floats]:
+def own_axes(cloud: Cloud) -> tuple[Floats, np.ndarray]:
     """Return the eigenvectors of XᵀX of the sample, (d, axes), falling, and its points along them, (m, axes), by document."""
     vectors = cloud.spectrum(centred=False).vectors if _holds_all(cloud) else axes_of(cloud.documents.points)
-    return vectors, _raw_coordinates(cloud, vectors)
+    along = narrow_product(cloud.cached(_centred_points), vectors)
+    along += (cloud.moments.mean @ vectors).astype(along.dtype)
+    return vectors, along
 
 
 def _raw_sums(cloud: Cloud) -> tuple[Floats]:
     """Return the sums by document of the squared coordinates along the eigenvectors of Σxxᵀ."""
-    all_held = _holds_all(cloud)
-    along = cloud.cached(own_axes)[1] if all_held else _raw_coordinates(cloud, cloud.spectrum(centred=False).vectors)
-    return (cloud.documents.sum(along**2),)
+    if _holds_all(cloud):
+        return cloud.documents.coordinate_sums(cloud.cached(own_axes)[1])[:1]
+    vectors = cloud.spectrum(centred=False).vectors
+    return cloud.documents.coordinate_sums(narrow_product(cloud.cached(_centred_points), vectors), cloud.moments.mean @ vectors)[:1]
 
 
 def _holds_all(cloud: Cloud) -> bool:
     """Return whether the sample is the whole cloud and has its eigenvectors."""
     return len(cloud.documents.points) == cloud.n and cloud.moments.second is not None
-
-
-def _raw_coordinates(cloud: Cloud, vectors: Floats) -> Floats:
-    mean = cloud.documents.points.mean(0)
-    return np.asarray(cloud.documents.along(vectors, mean) + mean @ vectors)

@@ -14,6 +14,8 @@ from isoscope.statistics.sample import Sample
 
 NARROW_ABOVE = 256
 """Above this dimension products of float32 points with eigenvectors are taken in float32, at half the time."""
+ROWS = 128
+"""Points that are worked on at a time, if a document has no more: fresh memory for all of them costs more than the work itself."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class SampleDocuments:
     def sum(self, values: Floats, first: int = 0, last: int | None = None, out: Floats | None = None) -> Floats:
         """Return (documents, …) the sums of values (points, …) over each document's points, for all documents or from one to another."""
         starts = self.starts[first : None if last is None else last + 1]
-        sums = np.empty((len(starts) - 1, *values.shape[1:])) if out is None else out
+        sums = np.empty((len(starts) - 1, *values.shape[1:]), values.dtype) if out is None else out
         if len(sums) == len(values):
             sums[:] = values
             return sums
@@ -64,17 +66,47 @@ class SampleDocuments:
             yield first, last
             first = last
 
-    def along(self, vectors: Floats, origin: Floats) -> Floats:
-        """Return (m, columns) the coordinates of the points along vectors (d, columns), from an origin near the points' mean."""
-        centred = self.points - origin  # before products in float32, which a large mean would cost digits
-        return narrow_product(centred, vectors) if self.narrow else centred @ vectors
+    def squared_lengths(self, origin: Floats | None = None) -> Floats:
+        """Return (m,) the squared distance of each point from an origin, or its squared length."""
+        squares = np.empty(len(self.points))
+        for at in range(0, len(squares), ROWS):
+            rows = self.points[at : at + ROWS]
+            rows = rows if origin is None else rows - origin
+            squares[at : at + ROWS] = np.vecdot(rows, rows)
+        return squares
+
+    def centred(self, origin: Floats) -> np.ndarray:
+        """Return (m, d) the points from an origin near their mean, in the precision in which products with them are taken."""
+        if not self.narrow:
+            return self.points - origin
+        # Centred before they are rounded: a large mean would cost products in float32 digits.
+        rounded = np.empty(self.points.shape, np.float32)
+        for at in range(0, len(rounded), ROWS):
+            rounded[at : at + ROWS] = self.points[at : at + ROWS] - origin
+        return rounded
+
+    def coordinate_sums(self, along: np.ndarray, offset: Floats | None = None) -> tuple[Floats, Floats]:
+        """Return (documents, columns) the sums over each document's points of the squares of their coordinates, and of the coordinates.
+
+        Args:
+            along: (m, columns) coordinates; they are squared and added in float64.
+            offset: (columns,) what to add to each first.
+        """
+        squares, firsts = np.empty((2, len(self.hashes), along.shape[1]))
+        for first, last in self.runs(ROWS):
+            rows = along[self.starts[first] : self.starts[last]].astype(np.float64)
+            if offset is not None:
+                rows += offset
+            self.sum(rows, first, last, out=firsts[first:last])
+            self.sum(np.multiply(rows, rows, out=rows), first, last, out=squares[first:last])
+        return squares, firsts
 
 
-def narrow_product(points: np.ndarray, vectors: Floats) -> Floats:
-    """Return the products of points (m, d) with vectors (d, columns), taken in float32 unless they might overflow or vanish there."""
-    if not 1e-25 < max(float(points.max()), -float(points.min())) < 1e35:
-        return points.astype(np.float64, copy=False) @ vectors
-    return np.asarray((points.astype(np.float32, copy=False) @ vectors.astype(np.float32)).astype(np.float64))
+def narrow_product(points: np.ndarray, vectors: Floats) -> np.ndarray:
+    """Return the products of points (m, d) with vectors (d, columns), in float32 if the points are, unless they might overflow there."""
+    if points.dtype == np.float32 and not 1e-25 < max(float(points.max()), -float(points.min())) < 1e35:
+        points = points.astype(np.float64)
+    return np.asarray(points @ vectors.astype(points.dtype, copy=False))
 
 
 def axes_of(points: np.ndarray) -> Floats:

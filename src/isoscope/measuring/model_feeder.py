@@ -22,7 +22,7 @@ from isoscope.core.site import Site
 from isoscope.core.source import Source
 from isoscope.core.wording import format_bytes
 from isoscope.measuring.cost_estimate import estimate_peak, note_call_sizes
-from isoscope.measuring.options import Options
+from isoscope.measuring.options import DEFAULT_BATCH, TEXT_BATCH_ON_CPU, Options
 from isoscope.measuring.pooling import Pooling, choose_pooling, declared_pooling
 from isoscope.measuring.single_pass import Batch, Feeder, Pass
 from isoscope.measuring.stream import WINDOW_BATCHES, Cursor, Sequence, Stream, frequency_bins, make_batches, mark_last_parts
@@ -101,7 +101,13 @@ class ModelFeeder(Feeder):
             raise IsoscopeError(f"--split-body {of_tokens[0]} divides tokens; {reference.name} reads {self.reader.unit}.")
         self.has_maps = self.reader.unit == "images"
         self.longest = None if self.has_maps else self.reader.seq_len
-        self.batch_tokens = options.batch_size * self.reader.seq_len
+        batch = options.batch_size or DEFAULT_BATCH
+        # Text has sequences of all lengths, so many are held to be sorted. Images and frames gain nothing from it and take more memory.
+        self.held_tokens = (WINDOW_BATCHES if self.reader.unit == "tokens" else 1) * batch * self.reader.seq_len
+        if options.batch_size is None and self.reader.unit == "tokens" and self.model.device.type == "cpu" and options.device_map is None:
+            # They take no longer on a CPU, and the C library keeps fewer freed blocks, whose sizes differ from batch to batch.
+            batch = TEXT_BATCH_ON_CPU
+        self.batch_tokens = batch * self.reader.seq_len
         self.stream = Stream(source, self.reader.chunks, options.max_tokens, options.shard, options.max_items)
         self.by_sequence = self.stream.has_few_items()
         bins = frequency_bins(self.stream) if "frequency" in options.split_body else None
@@ -162,9 +168,7 @@ class ModelFeeder(Feeder):
 
     def windows(self) -> Iterator[Iterable[Batch]]:
         """The batches of whole items, window by window."""
-        # Text has sequences of all lengths, so many are held to be sorted. Images and frames gain nothing from it and take more memory.
-        held = WINDOW_BATCHES if self.reader.unit == "tokens" else 1
-        for window in self.stream.windows(held * self.batch_tokens, by_sequence=self.by_sequence):
+        for window in self.stream.windows(self.held_tokens, by_sequence=self.by_sequence):
             yield self._batches(window)
             del window  # it need not stay in memory while the next one is read
 

@@ -26,6 +26,8 @@ OF_ATTENTION = ("query_rows", "attention_median", "after_rotary", "ablate_querie
 """The options that need tapped attention."""
 OF_A_MODULE = ("layers", "second_moments", "cosine_sd", "sample", "image_maps", "channels", "seed", "store", "taps", *OF_ATTENTION)
 """The options that apply to a module, whose batches the user makes."""
+DEFAULT_BATCH, TEXT_BATCH_ON_CPU = 8, 2
+"""Sequences of full length, or images, per batch."""
 SAMPLE_UP_TO = 8192
 """Wider points are not sampled: they are maps flattened to one vector per image."""
 NAMES = {"final": "final", "input_embedding": "input", "output_embedding": "output"}
@@ -58,7 +60,8 @@ class Options:
     after_rotary: bool = False
     ablate_queries: bool = False
     seq_len: int | None = None
-    batch_size: int = 8
+    batch_size: int | None = None
+    """Sequences of full length, or images, per batch; None: `DEFAULT_BATCH`, or fewer of text on a CPU."""
     dtype: str = "float32"
     device: str = "auto"
     device_map: str | None = None

@@ -13,7 +13,7 @@ from isoscope.core.model_groups import UNTRAINED
 from isoscope.core.progress import Progress
 from isoscope.core.source import Source, part_of
 from isoscope.measuring.cell import measure_model
-from isoscope.measuring.options import Options
+from isoscope.measuring.options import TEXT_BATCH_ON_CPU, Options
 from isoscope.measuring.pooling import declared_pooling
 from isoscope.models.naming.model_name import ModelReference, hash_tokenizer
 from isoscope.runs.merging import merge_identities, merge_shards
@@ -157,8 +157,8 @@ class Task:
 
     @property
     def with_half_batch(self) -> Task | None:
-        """The same task with half the batch size, which changes no number; None if the batch size is 1."""
-        half = self.options.batch_size // 2
+        """The same task with half the batch size (of the smallest default), which changes no number; None if the batch size is 1."""
+        half = (self.options.batch_size or TEXT_BATCH_ON_CPU) // 2
         return replace(self, options=replace(self.options, batch_size=half)) if half else None
 
 

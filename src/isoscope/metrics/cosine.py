@@ -11,6 +11,7 @@ from isoscope.core.number import POPULATION, THIS_N, Number
 from isoscope.core.numerics import Floats
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.metric import Curve, Question, metric, series
+from isoscope.estimation.sample_documents import ROWS
 from isoscope.statistics.jackknife_groups import GROUPS, Groups, Totals, between_cosine_of
 
 _cosine = partial(metric, reads=("directions",), wants=("groups",), range=(-1.0, 1.0), question=Question.DIRECTIONS)
@@ -119,22 +120,26 @@ def centred_cosine(cloud: Cloud) -> Number:
     Biś et al. (2021) remove the mean and find near-isotropy.
     """
     d, documents = cloud.d, cloud.documents
-    longest = float(np.sqrt(np.vecdot(documents.points, documents.points).max()))
+    longest = float(np.sqrt(documents.squared_lengths().max()))
     # The sample's own mean, not that of all points: their difference would be left in every point and look like a small drift.
-    u = documents.points - documents.points.mean(0)
-    norms = np.sqrt(np.vecdot(u, u))
+    mean = documents.points.mean(0)
+    norms = np.sqrt(documents.squared_lengths(mean))
     alive = norms > 1e-12 * max(longest, 1e-300)
     m = int(alive.sum())
     if m < 2:
         return Number(np.nan, n=m, d=d, note="all points are equal")
     r = norms[alive]
-    u *= np.where(alive, 1 / np.where(alive, norms, 1.0), 0.0)[:, None]
-    total = u.sum(0)
+    inverse = np.where(alive, 1 / np.where(alive, norms, 1.0), 0.0)
+    directions = np.empty((len(documents.hashes), d))
+    for first, last in documents.runs(ROWS):
+        rows = slice(documents.starts[first], documents.starts[last])
+        documents.sum((documents.points[rows] - mean) * inverse[rows, None], first, last, out=directions[first:last])
+    total = directions.sum(0)
     # The jackknife needs groups of centred directions, which no pass has made: the documents that have one, in turn.
     counts = documents.sum(alive.astype(np.float64))
     filled = counts > 0
     groups, own = Groups(d), (np.cumsum(filled) - 1)[filled] % GROUPS
-    for sums, values in ((groups.counts[0, 0], counts), (groups.counts[1, 0], counts), (groups.sums[1, 0], documents.sum(u))):
+    for sums, values in ((groups.counts[0, 0], counts), (groups.counts[1, 0], counts), (groups.sums[1, 0], directions)):
         np.add.at(sums, own, values[filled])
     low, high = Cloud(cloud.moments, groups).jackknife_interval(_mean_cosine_of, bounds=(-1.0, 1.0))
     spread = float(((1 - r * (1 / r).mean()) ** 2).sum())

@@ -102,13 +102,13 @@ def sample_products(cloud: Cloud) -> Products:
     weights = spectrum.values * (cloud.n - 1)
     squares, firsts = cloud.cached(centred_sums)
     along, along_pairs = squares @ weights, firsts**2 @ weights - squares @ weights
-    y = documents.points - spectrum.mean
-    square = np.vecdot(y, y)
+    square = documents.squared_lengths(spectrum.mean)
     by_document = [documents.sum(part) for part in (square, square**2)]
     pairs, squared_pairs, ends, chains = np.zeros((4, len(documents.hashes)))
     for i in np.flatnonzero(documents.counts > 1):
         rows = slice(documents.starts[i], documents.starts[i + 1])
-        gram = y[rows] @ y[rows].T
+        y = documents.points[rows] - spectrum.mean
+        gram = y @ y.T
         others = gram.sum(1) - square[rows]
         pairs[i] = others.sum()
         squared_pairs[i] = (gram * gram).sum() - by_document[1][i]

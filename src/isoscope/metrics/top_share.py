@@ -63,11 +63,9 @@ def top_share_norm_null(cloud: Cloud) -> Number:
     """
     from scipy.optimize import minimize_scalar
 
-    points = cloud.documents.points
-    n, d, m = cloud.n, cloud.d, len(points)
-    longest = np.vecdot(points, points).max()
-    centred = points - cloud.moments.mean
-    r2 = np.vecdot(centred, centred)
+    n, d, m = cloud.n, cloud.d, len(cloud.documents.points)
+    longest = cloud.documents.squared_lengths().max()
+    r2 = cloud.documents.squared_lengths(cloud.moments.mean)
     if not r2.max() > 1e-14 * longest:  # the sample's own rounding, to float32, is no spread
         return Number(np.nan, n=m, d=d, note="all points are equal")
     r2 = r2 / r2.max()  # the search below is then between 0 and 1, whatever the scale of the points
