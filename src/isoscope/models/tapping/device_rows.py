@@ -27,8 +27,8 @@ LOW = -1e30
 """The score of a closed position."""
 SCORES = 1 << 25
 """Scores that are reduced at a time."""
-WAITING = 1 << 22
-"""The most rows that are kept before they are added to the sums."""
+WAITING = 1 << 25
+"""The most numbers of rows, keys and scores that are kept before they are added to the sums."""
 
 
 @dataclass(frozen=True)
@@ -149,14 +149,16 @@ class RowBank:
         for sequences, block in blocks:
             scores = operands.products(sequences, block if plan.rows is None else plan.rows[block])
             parts.append(self._reduce_block(scores, closed, sequences, block))
-            few = None if counts_apart else scores.index_select(2, plan.few)  # what a mask closes has the score LOW already
+            if not counts_apart:
+                histogram = scores.index_select(2, plan.few)  # what a mask closes has the score LOW already
             del scores
-        if few is None:
-            few = operands.products(slice(None), plan.few)
-            few = few if closed.few is None else few.masked_fill_(closed.few, LOW)
-        self._waiting.append((*_join_blocks(parts, len(call.query)), few.float().flatten(1)))
+        if counts_apart:
+            histogram = operands.products(slice(None), plan.few)
+            histogram = histogram if closed.few is None else histogram.masked_fill_(closed.few, LOW)
+        self._waiting.append((*_join_blocks(parts, len(call.query)), histogram.float().flatten(1)))
         self._stop = first + call.query.shape[1]
-        if (self._stop - self._first) * (plan.codes.numel() + few[0].numel()) > WAITING:
+        numbers = len(Reduced.__dataclass_fields__) * plan.codes.numel() + sum(part[0].numel() for part in self._waiting[-1][1:])
+        if (self._stop - self._first) * numbers > WAITING:
             self.flush()
 
     def _find_closed(self, call: AttentionCall, plan: RowPlan, counts_apart: bool) -> Closed:
@@ -278,18 +280,18 @@ class RowBank:
             [torch.ones_like(rows), rows, share, top, (top > SINK * rows).to(wide), values[..., 6].amax(-1), lowest], -1
         )
         self._sums["sequences"].index_add(at, plan.group, sequences.masked_fill_((rows == 0)[..., None], 0.0))
-        for first, scores in self._together(2):
+        for first, scores in self._together([scores for *_, scores in self._waiting]):
             self._count(scores, first)
         self._waiting = []
 
     def _largest_mass(self) -> Tensor:
         """(c, b) the probability that the most attended key of each sequence receives."""
-        return torch.cat([mass.amax(-1) for _, mass in self._together(1)])
+        return torch.cat([mass.amax(-1) for _, mass in self._together([mass for _, mass, _ in self._waiting])])
 
-    def _together(self, number: int) -> Iterator[tuple[int, Tensor]]:
-        """What waits, joined where layers have as many keys, and the first head of each."""
+    def _together(self, tensors: list[Tensor]) -> Iterator[tuple[int, Tensor]]:
+        """Tensors that wait, joined where layers have as many keys, and the first head of each."""
         first = self._first
-        for _, parts in groupby((part[number] for part in self._waiting), key=lambda part: part.shape[-1]):
+        for _, parts in groupby(tensors, key=lambda part: part.shape[-1]):
             joined = torch.cat(list(parts))
             yield first, joined
             first += len(joined)
