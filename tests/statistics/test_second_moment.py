@@ -187,3 +187,14 @@ def test_vectors_that_are_held_merge_alike_however_they_were_batched(many):
     expected = together.merge(rest).state()
     for name, value in apart.merge(rest).state().items():
         np.testing.assert_array_equal(value, expected[name])
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("columns", [5, 1024])
+def test_blocks_of_columns_and_parts_of_the_points(threads, columns, monkeypatch):
+    """However wide the blocks are, and however many threads share the points: the same moments."""
+    monkeypatch.setattr("isoscope.statistics.second_moment.COLUMNS", columns)
+    monkeypatch.setattr("isoscope.statistics.second_moment.SMALL_PRODUCT", 0)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    x = torch.randn(40, 12, generator=torch.Generator().manual_seed(1), dtype=torch.float64) + 7
+    close(moment(x[:25], x[25:27], x[27:]), x.numpy())

@@ -43,6 +43,11 @@ EDGES = np.concatenate([-_ABOVE[::-1], _ABOVE])
 """The edges of the bins of scores. Each sign has 16 bins per doubling from 2⁻¹⁴ to 2¹⁴, and one bin for smaller scores; larger scores are
 counted in the last bins."""
 
+BINS = len(_ABOVE) - 1
+"""The bins of one sign."""
+LOWEST_CODE = (127 + OCTAVES[0]) * STEPS - 1
+"""The exponent and the first four binary digits of the largest float32 number that is in the bin for small scores."""
+
 
 def score_counts(scores: np.ndarray) -> np.ndarray:
     """Return how many scores lie between each two of `EDGES`.
@@ -54,10 +59,9 @@ def score_counts(scores: np.ndarray) -> np.ndarray:
     bits = np.ascontiguousarray(scores, dtype=np.float32).ravel().view(np.uint32)
     # The exponent and the first four binary digits of a float32 number its bin: no logarithm and no search are needed.
     code = ((bits & np.uint32(0x7FFFFFFF)) >> np.uint32(19)).astype(np.int32)
-    bins = len(_ABOVE) - 1
-    np.clip(code - ((127 + OCTAVES[0]) * STEPS - 1), 0, bins, out=code)
+    np.clip(code - LOWEST_CODE, 0, BINS, out=code)
     np.negative(code, out=code, where=(bits >> np.uint32(31)).astype(bool))
-    return np.bincount(code + bins, minlength=2 * bins + 1)
+    return np.bincount(code + BINS, minlength=2 * BINS + 1)
 
 
 class AttentionStatistics:

@@ -92,7 +92,7 @@ def block_sums(x: np.ndarray, mask: np.ndarray | None = None, *, directions_only
     if mask is not None:
         weight *= mask
     # Zero vectors, NaN and lengths that overflow or underflow show in the squared norms. Almost every block has none of them.
-    with np.errstate(invalid="ignore", over="ignore", divide="ignore"), one_thread():
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         norm2, directions, total, squared = _tiles(x, weight, directions_only)
         usable = np.isfinite(norm2) & (norm2 > TINY)
         if not usable.all():
@@ -151,6 +151,12 @@ def _tiles(x: np.ndarray, weight: np.ndarray, directions_only: bool) -> tuple[np
         norm2, sums = one_pass.add_sums(x, weight, TINY)
         sums[1:] *= not directions_only
         return norm2, sums[0], sums[1], sums[2]
+    with one_thread():
+        return _tiles_with_numpy(x, weight, directions_only)
+
+
+def _tiles_with_numpy(x: np.ndarray, weight: np.ndarray, directions_only: bool) -> tuple[np.ndarray, Floats, Floats, Floats]:
+    """The same in three passes over each tile."""
     g, t, d = x.shape
     # Long segments are cut into tiles; several short ones share a tile. Each tile's sums have a place of their own and are added in
     # float64 at the end, so that float32 never adds up more than TILE_ROWS points.

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
 import numpy as np
 
 from isoscope.core.numerics import Floats
-from isoscope.statistics.kernel import Block, as_block, as_float64, namespace
+from isoscope.core.threads import run_in_threads
+from isoscope.statistics.kernel import Block, as_block, as_float64, namespace, one_thread
 
 BLOCK_ROWS = 4096
 """Rows multiplied at a time; float32 products of this many rows lose less than the model's own rounding."""
@@ -16,9 +21,10 @@ FAR = 9.0
 """A block whose mean lies further from the shift than three times its own spread gets a shift of its own, and is merged."""
 
 
-COLUMN_BLOCKS = 6
-"""torch has no product of a matrix with itself; in this many blocks of columns it does little more than half of the work."""
-WIDE = 512
+COLUMNS = 1024
+"""Columns multiplied at a time: products of a matrix with itself take half the work, and only a part of a second (d, d) matrix is made."""
+SMALL_PRODUCT = 1 << 24
+"""Products of fewer multiplications are not worth a second thread."""
 _NONE = np.zeros(0, dtype=np.int64)
 
 
@@ -94,17 +100,22 @@ class SecondMoment:
     def _multiply(self, rows: Block) -> float:
         """Add Σyyᵀ, in the precision of the rows, and return its relative rounding step.
 
-        By blocks of columns, and only on and right of the diagonal, so that no second (d, d) matrix is made.
+        By blocks of columns, and only on and right of the diagonal. Of a tensor each of torch's threads takes some of the points.
         """
         assert self._matrix is not None
-        width = -(-self.d // COLUMN_BLOCKS)
-        if isinstance(rows, np.ndarray):  # numpy multiplies a matrix with itself at half the work; its narrow products lose digits
-            width = max(width, WIDE)
-        for i in range(0, self.d, width):
-            part = rows[:, i : i + width].T @ rows[:, i:]
-            self._matrix[i : i + width, i:] += as_block(part)
+        y = as_block(rows)
+        if isinstance(rows, np.ndarray):
+            parts, threads = [y], nullcontext()
+        else:
+            count = namespace(rows).get_num_threads() if len(y) * self.d**2 > SMALL_PRODUCT else 1
+            parts, threads = np.array_split(y, count), one_thread()
+        with threads:
+            for i in range(0, self.d, COLUMNS):
+                for j in range(i, self.d, COLUMNS):
+                    for product in _products(parts, slice(i, i + COLUMNS), slice(j, j + COLUMNS)):
+                        self._matrix[i : i + COLUMNS, j : j + COLUMNS] += product
         self._whole = False
-        return float(np.finfo(np.float64 if "64" in str(rows.dtype) else np.float32).eps)
+        return float(np.finfo(y.dtype).eps)
 
     def _move_shift(self, delta: Floats, total: Floats, n: int) -> Floats:
         """Add δsᵀ + sδᵀ + nδδᵀ, by which products of n rows about a shift δ away differ; return their Σ(x−c) about this one."""
@@ -213,6 +224,17 @@ class SecondMoment:
             self._matrix[i, i:] = state["outer"][at : at + d - i]
             at += d - i
         return self
+
+
+def _products(parts: list[np.ndarray], at: slice, beside: slice) -> list[np.ndarray]:
+    """yᵀy between two blocks of columns, of each part of the points. Of a block with itself BLAS does half of the work."""
+    products: list[Any] = [None] * len(parts)
+
+    def multiply(i: int) -> None:
+        products[i] = parts[i][:, at].T @ parts[i][:, beside]
+
+    run_in_threads([partial(multiply, i) for i in range(len(parts))])
+    return products
 
 
 def _round_to_float32(x: Floats) -> Floats:

@@ -32,8 +32,8 @@ def test_blocks_of_scores_and_their_offsets_are_the_scores(t, rows, has_bias):
     call = make_call(t, 9, bias=torch.randn(1, 4, t, 9, generator=generator) if has_bias else None)
     chosen = None if rows is None else torch.tensor(rows)
     for i in range(2):
-        scores = SequenceScores.from_call(call, i, chosen, torch.empty(call.key[0].numel()))
-        assert (scores.mean is None) == (t == 2)
+        scores = SequenceScores.from_call(call, i, chosen, torch.float32)
+        assert scores.is_centred == (t != 2)
         expected = written_out(call, i)[:, rows if rows else slice(None)]
         for j in range(4):
             at, between = slice(0, 2), slice(3, 9)
@@ -47,7 +47,7 @@ def test_keys_that_no_row_sees_are_left_out_whatever_they_hold():
     mask[..., 4:] = False
     call = make_call(4, 6, mask=mask)
     call.key[:, :, 4:] = torch.nan
-    scores = SequenceScores.from_call(call, 1, None, torch.empty(call.key[0].numel()))
+    scores = SequenceScores.from_call(call, 1, None, torch.float32)
     assert scores.columns.tolist() == [0, 1, 2, 3]
     assert scores.open is None
     assert scores.key.isfinite().all()
@@ -55,7 +55,7 @@ def test_keys_that_no_row_sees_are_left_out_whatever_they_hold():
 
 def test_a_float_mask_that_heads_share_becomes_a_bool_mask():
     additive = torch.zeros(1, 1, 3, 3).masked_fill(torch.ones(3, 3).triu(1).bool(), -1e9)
-    scores = SequenceScores.from_call(make_call(3, 3, bias=additive), 0, None, torch.empty(30))
+    scores = SequenceScores.from_call(make_call(3, 3, bias=additive), 0, None, torch.float32)
     assert scores.bias is None
     assert scores.heads_see_alike
     assert scores.open_keys(2, slice(1, 3)).tolist() == [[True, True, False], [True, True, True]]

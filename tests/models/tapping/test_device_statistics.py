@@ -96,9 +96,9 @@ def test_a_tapped_pass_asks_for_no_value(name, monkeypatch):
         f"\n{name}: {states:.1f} operators per hidden site, {of_heads}; per batch, for all layers together, {counts['end']} at its ", end=""
     )
     print(f"end, {counts['masks']} for {counts['masks calls']} masks and {counts['transfers']} transfers to the device")
-    assert states <= 12
-    assert by_kind["attention"] <= 30
-    assert by_kind.get("cross_attention", 0) <= 42  # queries and keys have positions of their own, so they are not reduced together
+    assert states <= 10
+    assert by_kind["attention"] <= 27
+    assert by_kind.get("cross_attention", 0) <= 36  # queries and keys have positions of their own, so they are not reduced together
     with pytest.raises(NotImplementedError):
         single_pass.collect()
 

@@ -51,15 +51,11 @@ class AttentionCall:
 
 @dataclass(frozen=True)
 class SequenceScores:
-    """One sequence of a call: the rows that count, and the keys that any of them may see.
-
-    Keys are taken about their mean: this shifts all scores of a row alike, changes no probability, and keeps digits if all keys share a
-    large part, as anisotropic keys do.
-    """
+    """One sequence of a call: the rows that count, and the keys that any of them may see."""
 
     query: Tensor  # (h, m, e)
-    key: Tensor  # (h_k, n, e) about their mean, times the scale
-    mean: Tensor | None  # (h_k, e) that mean, times the scale; None if rows are few: then the queries are scaled instead
+    key: Tensor  # (h_k, n, e)
+    scale: float
     scores: Tensor | None  # (h, t, s), of all rows and keys
     bias: Tensor | None  # (1 or h, 1 or m, n)
     open: Tensor | None  # (1 or h, m, n) bool; None if everything is open
@@ -68,9 +64,9 @@ class SequenceScores:
     columns: Tensor | None  # (n,) which keys these are, if some are left out
 
     @classmethod
-    def from_call(cls, call: AttentionCall, i: int, rows: Tensor | None, room: Tensor) -> SequenceScores:
-        """Sequence i of a call, cut to these rows and to the keys that any row sees; its keys are written into `room`."""
-        query, key = (part if part.dtype == room.dtype else part.to(room.dtype) for part in (call.query[i], call.key[i]))
+    def from_call(cls, call: AttentionCall, i: int, rows: Tensor | None, dtype: torch.dtype) -> SequenceScores:
+        """Sequence i of a call, cut to these rows and to the keys that any row sees."""
+        query, key = (part if part.dtype == dtype else part.to(dtype) for part in (call.query[i], call.key[i]))
         query = query if rows is None else query[:, rows]
         scores = None if call.scores is None else call.scores[i]
         mask = _select_sequence(call.mask, i, rows, key.shape[1])
@@ -91,11 +87,24 @@ class SequenceScores:
                 key, mask = key[:, columns], mask[..., columns]
                 bias = None if bias is None else bias[..., columns]
             mask = None if bool(mask.all()) else mask.expand(-1, query.shape[1], -1)
-        if FEW * query.shape[1] <= key.shape[1]:
-            return cls(query * call.scale, key, None, scores, bias, mask, closes, rows, columns)
-        mean = key.mean(1) if key.shape[1] else key.sum(1)
-        centred = torch.sub(key, mean[:, None], out=room[: key.numel()].view(key.shape)).mul_(call.scale)
-        return cls(query, centred, mean * call.scale, scores, bias, mask, closes, rows, columns)
+        return cls(query, key, call.scale, scores, bias, mask, closes, rows, columns)
+
+    @property
+    def is_centred(self) -> bool:
+        """Whether keys are taken about their mean.
+
+        This shifts all scores of a row alike, changes no probability, and keeps digits if all keys share a large part, as anisotropic
+        keys do. With few rows it costs more than taking the mean off the scores.
+        """
+        return bool(FEW * self.query.shape[1] > self.key.shape[1])
+
+    @cached_property
+    def _operands(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Queries (h, m, e), keys (h_k, n, e) and the mean key (h_k, e); scores are q·(k + mean)."""
+        if not self.is_centred:
+            return self.query * self.scale, self.key, None
+        mean = self.key.mean(1) if self.key.shape[1] else self.key.sum(1)
+        return self.query, torch.sub(self.key, mean[:, None]).mul_(self.scale), mean * self.scale
 
     def write_block(self, j: int, at: slice, between: slice, out: Tensor, offset: Tensor) -> None:
         """Write the scores of head j in these rows and between these keys to `out`, and what the mean key adds to a row to `offset`."""
@@ -103,8 +112,9 @@ class SequenceScores:
             out.copy_(self._model_scores(j, at)[:, between])
             offset.zero_()
             return
-        key_head = j // (len(self.query) // len(self.key))
-        query, key, mean = self.query[j, at], self.key[key_head, between], None if self.mean is None else self.mean[key_head]
+        queries, keys, means = self._operands
+        key_head = j // (len(queries) // len(keys))
+        query, key, mean = queries[j, at], keys[key_head, between], None if means is None else means[key_head]
         torch.mm(query, key.T, out=out)
         if mean is None:
             offset.zero_()
@@ -119,6 +129,11 @@ class SequenceScores:
         assert self.scores is not None
         part = self.scores[j, at] if self.rows is None else self.scores[j][self.rows[at]]
         return part if self.columns is None else part[:, self.columns]
+
+    @property
+    def is_product(self) -> bool:
+        """Whether the scores are a product, of which all heads see the same part, with or without something added."""
+        return self.scores is None and self.heads_see_alike
 
     @property
     def heads_see_alike(self) -> bool:

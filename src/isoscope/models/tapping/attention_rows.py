@@ -8,6 +8,7 @@ keeps digits, and the mean is added again where the scores themselves are report
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,11 @@ import torch
 from torch import Tensor
 
 from isoscope.core.numerics import load_compiled
+from isoscope.core.threads import run_in_threads
 from isoscope.models.tapping.attention_call import SAFE, AttentionCall, SequenceScores, Window
 from isoscope.models.tapping.written_scores import CLOSED
-from isoscope.statistics.attention_statistics import score_counts
+from isoscope.statistics.attention_statistics import BINS, LOWEST_CODE, score_counts
+from isoscope.statistics.kernel import one_thread
 
 BLOCK = 1 << 17
 """Scores that one thread reduces at a time: with their exponentials they stay in its second-level cache."""
@@ -77,13 +80,13 @@ def attention_rows(
                 chosen = chosen[places]
             if len(chosen):
                 every_row = rows is None and places is None
-                reducer.add_sequence(i, places, SequenceScores.from_call(call, i, None if every_row else chosen, reducer.keys))
+                reducer.add_sequence(i, places, SequenceScores.from_call(call, i, None if every_row else chosen, reducer.dtype))
         return reducer.finish()
 
 
 def query_row_scores(call: AttentionCall, rows: Tensor) -> tuple[Tensor, Tensor]:
     """(b, h, r, s) the scores of a few query rows, and which of them are open."""
-    h = call.query.shape[1]
+    (b, h, _, _), s = call.query.shape, call.key.shape[2]
 
     def select_rows(part: Tensor) -> Tensor:
         part = part.reshape((1,) * (4 - part.dim()) + part.shape)
@@ -92,8 +95,11 @@ def query_row_scores(call: AttentionCall, rows: Tensor) -> tuple[Tensor, Tensor]
     if call.scores is not None:
         scores = select_rows(call.scores).float()
     else:
-        key = call.key.repeat_interleave(h // call.key.shape[1], 1) if call.key.shape[1] < h else call.key
-        scores = (call.query[:, :, rows].float() @ key.float().mT) * call.scale
+        scores, shared = torch.empty((b, h, len(rows), s)), h // call.key.shape[1]
+        for query, key, out in zip(call.query, call.key, scores, strict=True):  # a product of the whole batch would copy all keys
+            key = key.float().repeat_interleave(shared, 0) if shared > 1 else key.float()
+            torch.bmm(query[:, rows].float(), key.mT, out=out)
+        scores *= call.scale
         scores = scores if call.bias is None else scores + select_rows(call.bias)
     is_open = scores > CLOSED
     return scores, is_open if call.mask is None else is_open & select_rows(call.mask)
@@ -106,6 +112,8 @@ def count_scores(call: AttentionCall, rows: Tensor, counted: Tensor) -> np.ndarr
     """
     scores, is_open = (part.numpy() for part in query_row_scores(call, rows))
     seen = is_open & counted.numpy()[:, None, rows.numpy(), None]
+    if scores.dtype == np.float32 and (compiled := load_compiled("isoscope.models.tapping.attention_fused")) is not None:
+        return np.asarray(compiled.count_scores(np.ascontiguousarray(scores), np.ascontiguousarray(seen), LOWEST_CODE, BINS))
     return np.stack([score_counts(scores[:, j][seen[:, j]]) for j in range(scores.shape[1])])
 
 
@@ -130,19 +138,27 @@ class _RowReducer:
     """The values of every row of a call, and room for one block of scores and one of exponentials."""
 
     def __init__(self, call: AttentionCall, r: int, median: bool) -> None:
-        b, h, _, _ = call.query.shape
+        b, h, _, e = call.query.shape
         s = call.key.shape[2]
-        like: dict[str, Any] = {"dtype": torch.float64 if call.query.dtype == torch.float64 else torch.float32}
-        self.compiled = load_compiled("isoscope.models.tapping.attention_fused") if like["dtype"] == torch.float32 else None
+        self.dtype = torch.float64 if call.query.dtype == torch.float64 else torch.float32
+        like: dict[str, Any] = {"dtype": self.dtype}
+        self.compiled = load_compiled("isoscope.models.tapping.attention_fused") if self.dtype == torch.float32 else None
         # The compiled reduction runs in one thread; torch divides a block among all of its own.
         self.step = max(BLOCK * (torch.get_num_threads() if self.compiled is None else 1) // max(s, 1), 1)
-        self.room = torch.empty((2, min(self.step, r) * s), **like)
-        self.keys = torch.empty(call.key[0].numel(), **like)
-        self.ones = torch.ones(s, **like)
+        self.rows, self.width = min(self.step, r), s
+        self.scratch: list[tuple[np.ndarray, ...]] = []
+        if self.compiled is not None and not median:
+            sizes = (self.rows * s,), (s, e), (self.rows, e)
+            self.scratch = [tuple(np.empty(size, np.float32) for size in sizes) for _ in range(torch.get_num_threads())]
         self.values = torch.full((len(_VALUES) if median else _LOWER, b, h, r), torch.nan, **like)
         self.open = torch.zeros((b, h, r), dtype=torch.int64)
         self.sees_first = torch.zeros((b, h, r), dtype=torch.bool)
         self.received = torch.zeros((b, h, s), **like)
+
+    @cached_property
+    def room(self) -> Tensor:
+        """Room for a block of scores and one of exponentials."""
+        return torch.empty((2, self.rows * self.width), dtype=self.dtype)
 
     def add_sequence(self, i: int, places: Tensor | None, item: SequenceScores) -> None:
         """Reduce the rows of sequence i; `places` are their indices among all rows, if some are left out."""
@@ -153,10 +169,53 @@ class _RowReducer:
             values, is_open = values.new_full((len(values), h, m), torch.nan), is_open.new_zeros((h, m))
             sees_first = sees_first.new_zeros((h, m))
         received = self.received[i] if item.columns is None else self.received.new_zeros((h, n))
+        has_first = n > 0 and (item.columns is None or int(item.columns[0]) == 0)
+        whole = Window.from_mask(item.open_keys(0, slice(0, m)), m, n) if self.scratch and n and item.is_product else None
+        if whole is not None and whole.spans is not None:
+            self._reduce_heads(item, whole, values, received)
+            if not has_first:
+                values[_FIRST] = 0.0
+            is_open[:] = whole.count
+            sees_first[:] = has_first if whole.seen is None or not has_first else whole.seen[:, 0]
+        else:
+            self._reduce_blocks(item, values, is_open, sees_first, received, has_first=has_first)
+        if places is not None:
+            self.values[:, i, :, places], self.open[i, :, places], self.sees_first[i, :, places] = values, is_open, sees_first
+        if item.columns is not None:
+            self.received[i, :, item.columns] = received
+
+    def _reduce_heads(self, item: SequenceScores, whole: Window, values: Tensor, received: Tensor) -> None:
+        """Reduce all heads in compiled code; each thread takes some of them."""
+        assert self.compiled is not None
+        assert whole.spans is not None
+        start, stop = (np.ascontiguousarray(side) + whole.between.start for side in whole.spans)
+        shared, n = len(item.query) // len(item.key), item.key.shape[1]
+        bias = np.empty((1, 0, n), np.float32) if item.bias is None else item.bias.float().contiguous().numpy()
+        steps = []
+        for scratch, part in zip(self.scratch, np.array_split(np.arange(len(item.key)), len(self.scratch)), strict=True):
+            if not len(part):
+                continue
+            keys = slice(int(part[0]), int(part[-1]) + 1)
+            heads = slice(keys.start * shared, keys.stop * shared)
+            room = scratch[0], scratch[1][:n], scratch[2]
+            queries, of_keys, added = _as_memory(item.query[heads]), _as_memory(item.key[keys]), bias[heads] if len(bias) > 1 else bias
+            results = values[:, heads].numpy(), received[heads].numpy()
+            steps.append(
+                partial(
+                    self.compiled.reduce_heads, *queries, *of_keys, shared, item.scale, added, start, stop, item.is_centred, *room, *results
+                )
+            )
+        with one_thread():
+            run_in_threads(steps)
+
+    def _reduce_blocks(
+        self, item: SequenceScores, values: Tensor, is_open: Tensor, sees_first: Tensor, received: Tensor, *, has_first: bool
+    ) -> None:
+        """Reduce one head after the other, block by block."""
+        (h, m, _), n = item.query.shape, item.key.shape[1]
         blocks = [slice(start, min(start + self.step, m)) for start in range(0, m, self.step)]
         # Masks rarely differ by head: then the window of each block is computed once for all heads.
         shared = [Window.from_mask(item.open_keys(0, at), at.stop - at.start, n) for at in blocks] if item.heads_see_alike else None
-        has_first = n > 0 and (item.columns is None or int(item.columns[0]) == 0)
         for j in range(h):
             for index, at in enumerate(blocks):
                 window = shared[index] if shared is not None else Window.from_mask(item.open_keys(j, at), at.stop - at.start, n)
@@ -166,10 +225,6 @@ class _RowReducer:
                     self.reduce_block(item, j, at, window, values[:, j, at], received[j, window.between])
                     if not has_first or window.between.start:
                         values[_FIRST, j, at] = 0.0
-        if places is not None:
-            self.values[:, i, :, places], self.open[i, :, places], self.sees_first[i, :, places] = values, is_open, sees_first
-        if item.columns is not None:
-            self.received[i, :, item.columns] = received
 
     def reduce_block(self, item: SequenceScores, j: int, at: slice, window: Window, values: Tensor, received: Tensor) -> None:
         """Compute one block of rows of head j, write its values, and add what its keys receive."""
@@ -178,7 +233,7 @@ class _RowReducer:
         block_values = values.new_empty((len(values), m))
         item.write_block(j, at, window.between, s, block_values[_OFFSET])
         # With all keys, no mask and no bias, scores about the mean key have mean zero already.
-        is_product = item.mean is not None and item.scores is None and item.bias is None
+        is_product = item.is_centred and item.scores is None and item.bias is None
         centred = is_product and window.edge is None and width == item.key.shape[1]
         if self.compiled is not None and window.spans is not None:
             mass = np.zeros(width, dtype=np.float32)
@@ -218,7 +273,7 @@ class _RowReducer:
             out[_SHIFT].zero_()
             torch.exp(s, out=e)
             window.fill_closed(e, 0.0)
-            torch.mv(e, self.ones[: e.shape[1]], out=out[_TOTAL])
+            torch.sum(e, 1, out=out[_TOTAL])
         else:
             # softmax shifts by the largest score itself. The shift that makes its total 1 is read off the largest probability.
             torch.softmax(s, 1, out=e)
@@ -252,6 +307,13 @@ class _RowReducer:
             low=low + offset,
             high=high + offset,
         )
+
+
+def _as_memory(x: Tensor) -> tuple[np.ndarray, tuple[int, int]]:
+    """The memory of vectors (h, m, e), and the distances between heads and between vectors in it."""
+    x = x if x.stride(2) == 1 else x.contiguous()
+    extent = sum((size - 1) * step for size, step in zip(x.shape, x.stride(), strict=True)) + 1
+    return x.as_strided((extent,), (1,)).numpy(), (x.stride(0), x.stride(1))
 
 
 def _row_dots(a: Tensor, b: Tensor, out: Tensor) -> None:

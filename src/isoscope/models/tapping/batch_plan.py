@@ -34,8 +34,11 @@ class BatchPlan:
     """(slices,) how many points each slice has; on the host."""
     dense: dict[int, Tensor | None]
     """The slices that fill much of the batch, with the flat positions outside them (None: all are inside)."""
-    picks: Tensor
-    """The flat positions that are taken out one by one: those of other slices, slice by slice, and those that the sample takes."""
+    picks: int
+    """How many points are taken out one by one: those of other slices, slice by slice, and those that the sample takes."""
+    pick_rows: Tensor
+    pick_columns: Tensor
+    """The sequences and the positions of these points."""
     rare: dict[int, slice]
     """Where the points of each of these slices lie among the picks."""
     rare_positions: Tensor
@@ -110,8 +113,8 @@ class Planner:
         place, done = self._assign_places(layout.unit[parts], layout.last[parts])
         np.add.at(self.units, group[layout.last], 1)
         taken_codes = flat[taken]
-        arrays = [codes, taken, taken_codes, taken // t * self.slices + taken_codes, np.concatenate([taken, chosen]), rows]
-        arrays += [group, place, done, group[ending], np.flatnonzero(alone), group[alone], parts, *dense.values()]
+        arrays = [codes, taken, taken_codes, taken // t * self.slices + taken_codes, (picks := np.concatenate([taken, chosen])) // t, rows]
+        arrays += [group, place, done, group[ending], np.flatnonzero(alone), group[alone], parts, picks % t, *dense.values()]
         sent = send_integers(arrays, self.device)
         return BatchPlan(
             slices=self.slices,
@@ -119,8 +122,10 @@ class Planner:
             codes=sent[0],
             padded=bool((flat < 0).any()),
             counts=counts,
-            dense={code: outside if len(outside) else None for code, outside in zip(dense, sent[13:], strict=True)},
-            picks=sent[4],
+            dense={code: outside if len(outside) else None for code, outside in zip(dense, sent[14:], strict=True)},
+            picks=len(picks),
+            pick_rows=sent[4],
+            pick_columns=sent[13],
             rare={code: slice(ends[i], ends[i + 1]) for i, code in enumerate(rare)},
             rare_positions=sent[1],
             rare_codes=sent[2],

@@ -76,7 +76,7 @@ class PointBank:
         self._seen: Counter[int] = Counter()
         self._plan: BatchPlan | None = None
         self._first = self._stop = 0
-        self._waiting: list[tuple[Tensor, list[Tensor], Tensor]] = []
+        self._waiting: list[tuple[Tensor, list[Tensor], list[Tensor], Tensor]] = []
 
     def end_batch(self) -> None:
         """Add everything that waits; the next layouts are those of another batch."""
@@ -110,7 +110,7 @@ class PointBank:
             # 1, 1/‖x‖ and 1/‖x‖², for Σy, Σu and Σu². Points without a direction get 0, and so do NaN and infinity, which y still holds.
             torch.pow(norms[:, :, None], self._exponents, out=weights)
             weights.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
-        sums = []
+        sums, products = [], []
         for code, outside in plan.dense.items():
             if self._is_new(slice(first, first + h), code):
                 points = x.to(self.dtype, copy=True, memory_format=torch.contiguous_format)
@@ -122,10 +122,11 @@ class PointBank:
             torch.mul(y, y, out=both[..., d:])
             sums.append(torch.bmm(weights.view(h * b, 3, t), both.view(h * b, t, 2 * d)).view(h, b, 3, 2 * d))
             if self.second:
-                self._sums["outer"].add((slice(first, first + h), code), column_products(both.view(h, b * t, 2 * d)[..., :d]))
-        self._waiting.append((norms, sums, x.reshape(h, b * t, d).index_select(1, plan.picks)))
+                products.append(column_products(both.view(h, b * t, 2 * d)[..., :d]))
+        self._waiting.append((norms, sums, products, x[:, plan.pick_rows, plan.pick_columns]))
         self._stop = first + h
-        if (self._stop - self._first) * (2 * b * plan.slices + len(plan.picks)) * d > WAITING:
+        sizes = (2 * b * plan.slices + plan.picks) * d, self.second * len(plan.dense) * products_size(d)
+        if (self._stop - self._first) * sum(sizes) > WAITING:
             self.flush()
 
     def _is_new(self, channels: slice, code: int) -> bool:
@@ -146,7 +147,7 @@ class PointBank:
             return
         plan, at, d, s = self._plan, slice(self._first, self._stop), self.d, len(self.names)
         norms = torch.cat([part[0] for part in self._waiting])
-        few = torch.cat([part[2] for part in self._waiting])
+        few = torch.cat([part[3] for part in self._waiting])
         if plan.padded:
             norms = norms.masked_fill(plan.padding, 0.0)
         inverse = norms.reciprocal().nan_to_num_(nan=0.0, posinf=0.0)
@@ -165,6 +166,7 @@ class PointBank:
             squared[:, code] = (sums[:, :, 2, d:] + shift * (2 * sums[:, :, 2, :d] + inverse_sums[:, :, 1] * shift)).sum(1)
             if self.second:
                 self._sums["moved"].add((at, code), sums[:, :, 0, :d].sum(1))
+                self._sums["outer"].add((at, code), torch.cat([part[2][number] for part in self._waiting]))
         if plan.rare:
             self._add_rare(plan, at, few[:, : len(plan.rare_codes)].to(norms.dtype), inverse.flatten(1), totals, squared)
         finite, alive, norm, norm2 = by_slice[:, :, :4].unbind(2)

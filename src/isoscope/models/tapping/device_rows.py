@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 
 import numpy as np
 import torch
@@ -26,8 +27,8 @@ LOW = -1e30
 """The score of a closed position."""
 SCORES = 1 << 25
 """Scores that are reduced at a time."""
-WAITING = 1 << 22
-"""The most rows that are kept before they are added to the sums."""
+WAITING = 1 << 25
+"""The most numbers of rows, keys and scores that are kept before they are added to the sums."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ class RowBank:
         self._closed: dict[tuple[int, ...], Closed] = {}
         self._plan: RowPlan | None = None
         self._first = self._stop = 0
-        self._waiting: list[tuple[Reduced, Tensor]] = []
+        self._waiting: list[tuple[Reduced, Tensor, Tensor]] = []
 
     def end_batch(self) -> None:
         """Add everything that waits; the next layouts are those of another batch."""
@@ -149,13 +150,15 @@ class RowBank:
             scores = operands.products(sequences, block if plan.rows is None else plan.rows[block])
             parts.append(self._reduce_block(scores, closed, sequences, block))
             if not counts_apart:
-                self._count(first, scores.index_select(2, plan.few), None)
+                histogram = scores.index_select(2, plan.few)  # what a mask closes has the score LOW already
             del scores
         if counts_apart:
-            self._count(first, operands.products(slice(None), plan.few), closed.few)
-        self._waiting.append(_join_blocks(parts, len(call.query)))
+            histogram = operands.products(slice(None), plan.few)
+            histogram = histogram if closed.few is None else histogram.masked_fill_(closed.few, LOW)
+        self._waiting.append((*_join_blocks(parts, len(call.query)), histogram.float().flatten(1)))
         self._stop = first + call.query.shape[1]
-        if (self._stop - self._first) * plan.codes.numel() > WAITING:
+        numbers = len(Reduced.__dataclass_fields__) * plan.codes.numel() + sum(part[0].numel() for part in self._waiting[-1][1:])
+        if (self._stop - self._first) * numbers > WAITING:
             self.flush()
 
     def _find_closed(self, call: AttentionCall, plan: RowPlan, counts_apart: bool) -> Closed:
@@ -226,10 +229,9 @@ class RowBank:
         )
         return reduced, torch.bmm(weights.flatten(0, 1), p.flatten(0, 1)).view(*s.shape[:2], -1)
 
-    def _count(self, first: int, scores: Tensor, closed: Tensor | None) -> None:
-        """Add the scores (h, b, few, s) to the histograms of their heads; closed ones go into a bin of their own, the first."""
-        scores = (scores if closed is None else scores.masked_fill_(closed, LOW)).float()
-        bins = torch.bucketize(scores, self._edges, right=True).flatten(1)
+    def _count(self, scores: Tensor, first: int) -> None:
+        """Add the scores (h, …) to the histograms of the heads from the first on; closed ones go into a bin of their own, the first."""
+        bins = torch.bucketize(scores, self._edges, right=True)
         self._histogram[first : first + len(bins)].scatter_add_(1, bins, self._one.expand_as(bins))
 
     def flush(self) -> None:
@@ -237,7 +239,7 @@ class RowBank:
         if not self._waiting or self._plan is None:
             return
         plan, at, wide = self._plan, slice(self._first, self._stop), self.memory.dtype
-        columns = {name: torch.cat([getattr(part, name) for part, _ in self._waiting]) for name in Reduced.__dataclass_fields__}
+        columns = {name: torch.cat([getattr(part, name) for part, *_ in self._waiting]) for name in Reduced.__dataclass_fields__}
         x = {name: column.to(wide) for name, column in columns.items()}
         counted = plan.counted & (columns["open"] > 0)
         n = x["open"].clamp_(min=1.0)
@@ -271,14 +273,28 @@ class RowBank:
         ).masked_fill_(~counted[..., None], 0.0)
         members = (plan.codes[:, None] == self._slices).to(wide)
         self._sums["sums"].index_add(at, plan.group, torch.einsum("cbtk,bst->cbsk", values, members))
-        top = torch.cat([mass for _, mass in self._waiting]).to(wide)
+        top = self._largest_mass().to(wide)
         rows, share = values[..., 0].sum(-1), values[..., 5].sum(-1)
         lowest = values[..., 7].masked_fill(~counted, torch.inf).amin(-1)
         sequences = torch.stack(
             [torch.ones_like(rows), rows, share, top, (top > SINK * rows).to(wide), values[..., 6].amax(-1), lowest], -1
         )
         self._sums["sequences"].index_add(at, plan.group, sequences.masked_fill_((rows == 0)[..., None], 0.0))
+        for first, scores in self._together([scores for *_, scores in self._waiting]):
+            self._count(scores, first)
         self._waiting = []
+
+    def _largest_mass(self) -> Tensor:
+        """(c, b) the probability that the most attended key of each sequence receives."""
+        return torch.cat([mass.amax(-1) for _, mass in self._together([mass for _, mass, _ in self._waiting])])
+
+    def _together(self, tensors: list[Tensor]) -> Iterator[tuple[int, Tensor]]:
+        """Tensors that wait, joined where layers have as many keys, and the first head of each."""
+        first = self._first
+        for _, parts in groupby(tensors, key=lambda part: part.shape[-1]):
+            joined = torch.cat(list(parts))
+            yield first, joined
+            first += len(joined)
 
     def bad(self, memory: HostMemory, channels: slice) -> int:
         """How many rows of these heads held NaN or infinity."""
@@ -294,9 +310,9 @@ class RowBank:
 
 
 def _join_blocks(parts: list[tuple[Reduced, Tensor]], b: int) -> tuple[Reduced, Tensor]:
-    """The numbers of all rows, and the mass on the most attended key, from blocks, each of some sequences and some rows."""
+    """The numbers of all rows, and the mass on each key, from blocks, each of some sequences and some rows."""
     if len(parts) == 1:
-        return parts[0][0], parts[0][1].amax(-1)
+        return parts[0]
     each = len(parts) // -(-b // parts[0][1].shape[1])  # blocks of rows of the same sequences
     starts = range(0, len(parts), each)
 
@@ -304,7 +320,7 @@ def _join_blocks(parts: list[tuple[Reduced, Tensor]], b: int) -> tuple[Reduced, 
         return torch.cat([torch.cat([getattr(part, name) for part, _ in parts[i : i + each]], 2) for i in starts], 1)
 
     mass = torch.cat([torch.stack([received for _, received in parts[i : i + each]]).sum(0) for i in starts], 1)
-    return Reduced(**{name: join(name) for name in Reduced.__dataclass_fields__}), mass.amax(-1)
+    return Reduced(**{name: join(name) for name in Reduced.__dataclass_fields__}), mass
 
 
 def histogram_edges() -> np.ndarray:
