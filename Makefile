@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 INSTALLED := .venv/.installed
 
-.PHONY: report zoo gallery test quick golden test-all bench check clean
+.PHONY: report zoo gallery test quick golden test-all bench check types layers clean
 
 report: $(INSTALLED)
 	@$(RUN) -m isoscope sweep embedded --max-items 32 --batch-size 32 --query-rows 32 --sample 512 --out runs/report
@@ -34,11 +34,11 @@ gallery: $(INSTALLED)
 test: $(INSTALLED) check
 	@$(RUN) -m isoscope fetch all-minilm-l6-v2 smollm2-135m-instruct whisper-tiny.en
 	@$(RUN) tools/chromium.py
-	$(RUN) -m pytest -n 2 --dist loadfile --durations=25
+	$(RUN) -m pytest -n 2 --dist worksteal --durations=25
 
 # The stored results that moving and renaming code must not change: docs/restructuring.md.
 golden: $(INSTALLED)
-	$(RUN) -m pytest tests/golden -m "" -n 2 --dist loadfile
+	$(RUN) -m pytest tests/golden -m "" -n 2 --dist worksteal
 
 test-all: $(INSTALLED) check
 	@$(RUN) -m isoscope fetch --all
@@ -48,14 +48,19 @@ test-all: $(INSTALLED) check
 check: $(INSTALLED)
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
+	@$(MAKE) --no-print-directory -j 2 types layers
+
+types:
 	$(RUN) -m mypy
+
+layers:
 	$(RUN) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
 	$(RUN) tools/check_cycles.py
 
 # For every edit: the parts that all others rest on, in under a minute.
 quick: $(INSTALLED)
 	$(RUN) -m ruff check .
-	$(RUN) -m pytest -n 2 --dist loadfile tests/core tests/statistics tests/estimation tests/metrics tests/runs/test_stored_cell.py tests/runs/test_tables.py tests/test_contracts.py
+	$(RUN) -m pytest -n 2 --dist worksteal tests/core tests/statistics tests/estimation tests/metrics tests/runs/test_stored_cell.py tests/runs/test_tables.py tests/test_contracts.py
 
 bench: $(INSTALLED)
 	$(RUN) benchmarks/one_site.py

@@ -1,11 +1,14 @@
 """Small models of every shape that text models come in, with a tokenizer, in folders as a hub would give them."""
 
+import gc
 import os
 import sys
 from pathlib import Path
 
 import pytest
 
+# The libraries make a million objects, none of them garbage, and every measurement of a cell asks for a search of all of them.
+gc.set_threshold(10_000)
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 for _pool in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_pool, "1")  # tests share the cores; threads that wait for each other would spend most of them
@@ -13,6 +16,14 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 os.environ.setdefault("ISOSCOPE_CACHE", str(Path(__file__).parent.parent / ".cache"))
 
 collect_ignore = ["watching/ranks_script.py"]  # started by its test as a program of its own, with arguments
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _frozen():
+    """Leave out of every later search for garbage what is there before the first test of a file: it stays to the end."""
+    gc.collect()
+    gc.freeze()
+
 
 _WORDS = """the of and to a in that is was it for with as his on be at by i this had not are but from or have an they which one you were"""
 WORDS = _WORDS.split()

@@ -15,7 +15,7 @@ import isoscope
 from isoscope.cli.app import app
 from isoscope.core.errors import PACKAGES, IsoscopeError, MissingExtraError, missing_extra
 from tests.cli.calling import Answer, process
-from tests.cli.missing import BLOCKED, Files, calls
+from tests.cli.missing import BLOCKED, Files, Forks, calls
 from tests.patience import run_process
 from tests.watching.watched import Network, batches
 
@@ -35,12 +35,15 @@ def files(small_models, texts, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def without(tmp_path_factory):
+def forks(tmp_path_factory):
+    with Forks(tmp_path_factory.mktemp("blocked"), [*PACKAGES, *OTHERS]) as forks:
+        yield forks
+
+
+@pytest.fixture
+def without(forks):
     """`without(modules, *words)`: the command line in a process that cannot find these modules."""
-    folder = tmp_path_factory.mktemp("blocked")
-    (folder / "sitecustomize.py").write_text(BLOCKED)
-    path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
-    return lambda modules, *words: process(*words, PYTHONPATH=path, BLOCKED=",".join(modules))
+    return forks.call
 
 
 def check(answer: Answer, extra: str) -> None:
@@ -123,8 +126,8 @@ def test_a_gguf_file_without_the_package(without, tmp_path):
 
 
 @pytest.mark.parametrize("module", ["isoscope.report.page", "altair.utils.schemapi", "numpy.linalg"])
-def test_any_other_module_that_is_missing_stays_a_traceback(files, without, module):
-    answer = without([module], "report", files.run)
+def test_any_other_module_that_is_missing_stays_a_traceback(files, forks, module):
+    answer = process("report", files.run, BLOCKED=module, **forks.environment)
     assert answer.code == 1
     assert "Traceback (most recent call last)" in answer.err
     assert f"No module named '{module}'" in answer.err

@@ -3,12 +3,13 @@
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
-import isoscope
 from isoscope.core import machine
-from isoscope.core.machine import SAFE_PATH, _read_entry, forget_peak, hide_current_folder, peak_memory, resident_memory
+from isoscope.core.errors import IsoscopeError
+from isoscope.core.machine import SAFE_PATH, _read_entry, check_disk, forget_peak, hide_current_folder, peak_memory, resident_memory
 from tests.patience import run_process
 
 GB = 1 << 30
@@ -22,10 +23,14 @@ def write_files(root, files):
     return root
 
 
-def test_a_cell_that_does_not_fit_on_the_disk_is_refused(small_models, texts, tmp_path, monkeypatch):
-    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 1000}))
-    with pytest.raises(isoscope.IsoscopeError, match="The run will write"):
-        isoscope.measure(str(small_models("bert")), str(texts), tmp_path / "run", quiet=True, max_items=3)
+def test_what_does_not_fit_on_the_disk_is_refused(tmp_path, monkeypatch):
+    """The disk is that of the nearest folder that is there already."""
+    asked = []
+    monkeypatch.setattr("shutil.disk_usage", lambda path: asked.append(path) or SimpleNamespace(free=2000))
+    check_disk(tmp_path / "new" / "run", 2000)
+    with pytest.raises(IsoscopeError, match=r"^The run will write 3 KB and the disk that holds .*run has 2 KB free; keep less"):
+        check_disk(tmp_path / "new" / "run", 3000)
+    assert asked == [tmp_path.resolve()] * 2
 
 
 def test_the_peak_is_not_below_what_is_held():

@@ -5,6 +5,7 @@ from functools import cache
 
 import pandas as pd
 import pytest
+from altair.utils import schemapi
 
 from isoscope.figures import figures
 from tests.figures.made_shape import made_shape
@@ -13,6 +14,9 @@ from tests.figures.made_table import made_table, made_zoo
 from tests.figures.specs import NO_SERIES
 
 Tables = tuple[pd.DataFrame, pd.DataFrame]
+
+# A chart is validated whole when it becomes a specification. Altair would validate each of the hundreds of parts it is made of, too.
+schemapi.DEBUG_MODE = False
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """How a model by name is fed: units of the jackknife, and the parts into which the body is split."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -67,3 +68,9 @@ def test_sinks_are_split_off_by_their_norm(small_models, texts, tmp_path):
     assert at.loc["sink", "n"] == expected
     assert at.loc["sink", "n"] + at.loc["body-no-sink", "n"] == at.loc["body", "n"]
     assert at.loc["sink", "value"] > 10 * at.loc["body-no-sink", "value"]
+
+
+def test_a_cell_that_does_not_fit_on_the_disk_is_refused(small_models, texts, tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=1000))
+    with pytest.raises(isoscope.IsoscopeError, match=r"The run will write [\d.]+ [KM]B and .* has 1 KB free"):
+        isoscope.measure(str(small_models("bert")), str(texts), tmp_path / "run", quiet=True, max_items=3)

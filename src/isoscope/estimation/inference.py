@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import combinations
 from math import comb
 
@@ -199,16 +200,24 @@ def band_factor(moves: Floats, freedom: float) -> float:
     units = moves[:, lengths > 0] / lengths[lengths > 0]
     if units.shape[1] < 2:
         return 1.0
-    rng = np.random.default_rng(0)
-    weights = rng.standard_normal((DRAWS, len(units)))
+    weights, scale = _draw_weights(len(units), freedom)
     # In parts, to save memory: all pairs of the blocks of a large model are a thousand columns.
     farthest = np.concatenate([np.abs(weights[at : at + ROWS] @ units).max(1) for at in range(0, DRAWS, ROWS)])
-    # The standard errors are estimated too. They come from the same documents in all layers, so one χ² per draw serves all of them.
-    if np.isfinite(freedom):
-        farthest /= np.sqrt(rng.chisquare(freedom, DRAWS) / freedom)
+    farthest /= scale
     factor = float(np.quantile(farthest, 1 - LEVEL)) / upper_quantile(LEVEL / 2, freedom)
     # Random draws may overshoot what is possible: 1 for layers that move as one, Bonferroni's factor for any dependence.
     return min(max(factor, 1.0), widening(units.shape[1], freedom))
+
+
+@lru_cache(maxsize=1)  # every model of a run asks for the same draws, and drawing takes longer than using them
+def _draw_weights(groups: int, freedom: float) -> tuple[Floats, Floats]:
+    """Random weights of the groups (draws, groups), and for each draw the factor by which its standard errors are wrong."""
+    rng = np.random.default_rng(0)
+    weights = rng.standard_normal((DRAWS, groups))
+    if not np.isfinite(freedom):
+        return weights, np.ones(DRAWS)
+    # The standard errors are estimated too. They come from the same documents in all layers, so one χ² per draw serves all of them.
+    return weights, np.sqrt(rng.chisquare(freedom, DRAWS) / freedom)
 
 
 def exact_permutation(values: Sequence[float], is_decoder: Sequence[bool]) -> float:
