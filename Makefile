@@ -13,6 +13,8 @@ report: $(INSTALLED)
 
 # The cache is the clone's own: `make clean` removes it.
 export ISOSCOPE_CACHE ?= $(CURDIR)/.cache
+# Tests start hundreds of processes; each would compile isoscope again if the environment forbids compiled files to be written.
+export PYTHONDONTWRITEBYTECODE :=
 
 SYMBOLS := rxnmapper rxnfp-pretrained rxnfp-ft rxnfp-ft-10k-25s
 ZOO := smollm2-135m-instruct stories15m all-minilm-l6-v2 gte-small flan-t5-small-encoder $(SYMBOLS) antiberty \

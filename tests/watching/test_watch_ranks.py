@@ -50,7 +50,9 @@ def test_a_look_of_two_processes_is_that_of_one_and_the_training_is_the_same(tmp
         for name in {column, f"{column}_whole"} - {"n", "d", "n_whole", "d_whole"}:
             both[name] = both[name].mask(logarithms, np.exp(both[name]))
         expected = both[f"{column}_whole"].to_numpy(float)
-        np.testing.assert_allclose(both[column].to_numpy(float), expected, rtol=1e-6, atol=1e-9, err_msg=column)
+        # As in the golden tests, a number below 0.1 counts as 0.1: the cosine of two means is a sum of terms of order 1 that cancel, each
+        # rounded to float32 as the processor's product kernels have it, so its error does not shrink with it.
+        np.testing.assert_allclose(both[column].to_numpy(float), expected, rtol=1e-6, atol=1e-7, err_msg=column)
     assert both.loc[both["kind"].eq("hidden"), "n"].max() == 8 * 12
     assert (set(table["model"]), set(table["step"])) == ({"net"}, {0, 2, 4, 6})
     gradients = ours[ours["metric"].eq("gradient_norm") & ours["layer"].eq(2)].set_index("kind")["value"]
