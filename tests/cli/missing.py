@@ -112,4 +112,5 @@ def calls(files: Files) -> dict[str, tuple[list[object], str]]:
         "cite": ([run], ""),
         "isotropic-null": ([], ""),
         "list": (["metrics"], ""),
+        "fetch": (["--list"], ""),
     }

@@ -213,7 +213,7 @@ def test_nan_names_its_site_and_count_and_what_was_finished_stays(model_copy, gp
         weights["bert.encoder.layer.1.output.dense.weight"][0, 0] = np.nan
 
     folder, out = model_copy(weights=spoil), tmp_path / "run"
-    words = ("--data", paragraphs, "--out", out, "-q", "--threads", "1", "--layers", "0,2")
+    words = ("--data", paragraphs, "--out", out, "-q", "--threads", "1", "--batch-size", "8", "--layers", "0,2")
     answer = isoscope("measure", gpt2, folder, bert, *words)
     assert (answer.code, answer.out, answer.err.count("\n")) == (1, "", 1)
     assert "2 of 3 models were measured. Run the same command again to retry the other one." in answer.err

@@ -47,7 +47,7 @@ MEASURING = [
     "measuring.scheduler:Scheduler._collect",
     "measuring.task:run_task",
     "runs.writing:write_cell",
-    "sources.text:TextSource.items",
+    "sources.text:TextSource.read_spans",
 ]
 
 ON_THE_PAGE = [

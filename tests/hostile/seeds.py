@@ -217,7 +217,7 @@ def _run(folder: Path) -> None:
     (folder / "run.txt").write_text("\n\n".join(f"the of and to {word} in that" for word in "abcdefghjklmnopqrstuvwxyzabcdefghjklmnop"))
     model, data = str(folder / "models" / "safetensors"), str(folder / "run.txt")
     isoscope.measure(model, data, folder / "run", quiet=True, **RUN)
-    with mock.patch.object(Run, "write", side_effect=InterruptedError), contextlib.suppress(InterruptedError):
+    with mock.patch.object(Run, "write_cell", side_effect=InterruptedError), contextlib.suppress(InterruptedError):
         isoscope.measure(model, data, folder / "stopped", quiet=True, save_every=0, **RUN)
     (half,) = (folder / "stopped" / "partial").iterdir()
     half.rename(folder / "partial.safetensors")

@@ -147,7 +147,7 @@ def test_a_hub_that_names_files_outside_writes_nothing_there(tmp_path, monkeypat
 
 
 def test_nothing_is_given_to_a_shell():
-    """No part of isoscope starts a program, except that a watch starts Python itself, without a shell."""
+    """No part of isoscope starts a program, except that a watch starts Python and a fetch the clients of registries, without a shell."""
     from pathlib import Path
 
     import isoscope as package
@@ -158,5 +158,8 @@ def test_nothing_is_given_to_a_shell():
     (starting,) = (path for path in sources if path.name == "numbers_process.py")
     assert re.findall(r"subprocess\.(?!PIPE)\w+", sources[starting]) == ["subprocess.Popen", "subprocess.Popen"]  # a type, and the call
     assert re.search(r"command = \[os\.fsdecode\(get_executable\(\)\), \"-I\", ", sources[starting])
-    sources[starting] = sources[starting].replace("import subprocess", "")
+    (fetching,) = (path for path in sources if path.name == "download.py")  # the registries' own clients, by lists of words
+    assert re.findall(r"subprocess\.\w+", sources[fetching]) == ["subprocess.Popen", "subprocess.DEVNULL", "subprocess.STDOUT"]
+    for path in (starting, fetching):
+        sources[path] = sources[path].replace("import subprocess", "")
     assert not [(path, word) for path, text in sources.items() for word in words if word in text]

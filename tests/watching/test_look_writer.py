@@ -17,7 +17,7 @@ from tests.watching.watched import batches, failing, started
 
 ERRORS = [RuntimeError("planted"), MemoryError("planted"), OSError(28, "planted"), IsoscopeError("planted")]
 PARTS = {
-    "writing a cell": (Run, "write"),
+    "writing a cell": (Run, "write_cell"),
     "metrics": (look_writer, "tables"),
     "the alarm": (Alarm, "find_collapse"),
     "the diary": (Diary, "write"),

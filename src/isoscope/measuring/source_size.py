@@ -7,7 +7,6 @@ from statistics import fmean
 from typing import Any
 
 from isoscope.core.source import Clip, Source
-from isoscope.models.loading.family import FEW_SYMBOLS
 from isoscope.models.naming.model_name import ModelReference
 from isoscope.sources._file_parts import FileBytes
 from isoscope.trust.safe_io import read_json
@@ -47,6 +46,8 @@ def _count_tokens(content: Any, *, symbols: bool) -> float:
 
 def _reads_symbols(reference: ModelReference) -> bool:
     """Whether a model of text has so few tokens that each is a character or a byte."""
+    from isoscope.models.loading.family import FEW_SYMBOLS  # here, so that a missing torch is reported by what needs it
+
     path = reference.folder / "config.json"
     config = read_json(path) if path.is_file() else None
     size = config.get("vocab_size") if isinstance(config, dict) else None

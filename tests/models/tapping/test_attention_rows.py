@@ -282,10 +282,3 @@ def written_out(call):
     """What softmax would be given."""
     scores = call.query @ call.key.repeat_interleave(2, 1).mT * call.scale
     return scores if call.mask is None else scores.masked_fill(~call.mask, SMALLEST)
-
-
-@pytest.mark.parametrize("h_k", [1, 2, 4])
-def test_threads_share_the_heads(h_k, monkeypatch):
-    """Three threads: some have no heads if these share one or two keys."""
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
-    agrees(called(h_k=h_k, mask=PADDING[:, None, None]), counted=PADDING)

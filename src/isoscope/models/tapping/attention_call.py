@@ -131,11 +131,6 @@ class SequenceScores:
         return part if self.columns is None else part[:, self.columns]
 
     @property
-    def is_product(self) -> bool:
-        """Whether the scores are a product, of which all heads see the same part, with or without something added."""
-        return self.scores is None and self.heads_see_alike
-
-    @property
     def heads_see_alike(self) -> bool:
         """Whether all heads may see the same keys."""
         return not self.closes and (self.open is None or len(self.open) == 1)

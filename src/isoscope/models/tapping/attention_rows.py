@@ -8,7 +8,7 @@ keeps digits, and the mean is added again where the scores themselves are report
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,9 @@ import torch
 from torch import Tensor
 
 from isoscope.core.numerics import load_compiled
-from isoscope.core.threads import run_in_threads
 from isoscope.models.tapping.attention_call import SAFE, AttentionCall, SequenceScores, Window
 from isoscope.models.tapping.written_scores import CLOSED
 from isoscope.statistics.attention_statistics import BINS, LOWEST_CODE, score_counts
-from isoscope.statistics.kernel import one_thread
 
 BLOCK = 1 << 17
 """Scores that one thread reduces at a time: with their exponentials they stay in its second-level cache."""
@@ -138,7 +136,7 @@ class _RowReducer:
     """The values of every row of a call, and room for one block of scores and one of exponentials."""
 
     def __init__(self, call: AttentionCall, r: int, median: bool) -> None:
-        b, h, _, e = call.query.shape
+        b, h = call.query.shape[:2]
         s = call.key.shape[2]
         self.dtype = torch.float64 if call.query.dtype == torch.float64 else torch.float32
         like: dict[str, Any] = {"dtype": self.dtype}
@@ -146,10 +144,6 @@ class _RowReducer:
         # The compiled reduction runs in one thread; torch divides a block among all of its own.
         self.step = max(BLOCK * (torch.get_num_threads() if self.compiled is None else 1) // max(s, 1), 1)
         self.rows, self.width = min(self.step, r), s
-        self.scratch: list[tuple[np.ndarray, ...]] = []
-        if self.compiled is not None and not median:
-            sizes = (self.rows * s,), (s, e), (self.rows, e)
-            self.scratch = [tuple(np.empty(size, np.float32) for size in sizes) for _ in range(torch.get_num_threads())]
         self.values = torch.full((len(_VALUES) if median else _LOWER, b, h, r), torch.nan, **like)
         self.open = torch.zeros((b, h, r), dtype=torch.int64)
         self.sees_first = torch.zeros((b, h, r), dtype=torch.bool)
@@ -170,43 +164,11 @@ class _RowReducer:
             sees_first = sees_first.new_zeros((h, m))
         received = self.received[i] if item.columns is None else self.received.new_zeros((h, n))
         has_first = n > 0 and (item.columns is None or int(item.columns[0]) == 0)
-        whole = Window.from_mask(item.open_keys(0, slice(0, m)), m, n) if self.scratch and n and item.is_product else None
-        if whole is not None and whole.spans is not None:
-            self._reduce_heads(item, whole, values, received)
-            if not has_first:
-                values[_FIRST] = 0.0
-            is_open[:] = whole.count
-            sees_first[:] = has_first if whole.seen is None or not has_first else whole.seen[:, 0]
-        else:
-            self._reduce_blocks(item, values, is_open, sees_first, received, has_first=has_first)
+        self._reduce_blocks(item, values, is_open, sees_first, received, has_first=has_first)
         if places is not None:
             self.values[:, i, :, places], self.open[i, :, places], self.sees_first[i, :, places] = values, is_open, sees_first
         if item.columns is not None:
             self.received[i, :, item.columns] = received
-
-    def _reduce_heads(self, item: SequenceScores, whole: Window, values: Tensor, received: Tensor) -> None:
-        """Reduce all heads in compiled code; each thread takes some of them."""
-        assert self.compiled is not None
-        assert whole.spans is not None
-        start, stop = (np.ascontiguousarray(side) + whole.between.start for side in whole.spans)
-        shared, n = len(item.query) // len(item.key), item.key.shape[1]
-        bias = np.empty((1, 0, n), np.float32) if item.bias is None else item.bias.float().contiguous().numpy()
-        steps = []
-        for scratch, part in zip(self.scratch, np.array_split(np.arange(len(item.key)), len(self.scratch)), strict=True):
-            if not len(part):
-                continue
-            keys = slice(int(part[0]), int(part[-1]) + 1)
-            heads = slice(keys.start * shared, keys.stop * shared)
-            room = scratch[0], scratch[1][:n], scratch[2]
-            queries, of_keys, added = _as_memory(item.query[heads]), _as_memory(item.key[keys]), bias[heads] if len(bias) > 1 else bias
-            results = values[:, heads].numpy(), received[heads].numpy()
-            steps.append(
-                partial(
-                    self.compiled.reduce_heads, *queries, *of_keys, shared, item.scale, added, start, stop, item.is_centred, *room, *results
-                )
-            )
-        with one_thread():
-            run_in_threads(steps)
 
     def _reduce_blocks(
         self, item: SequenceScores, values: Tensor, is_open: Tensor, sees_first: Tensor, received: Tensor, *, has_first: bool
@@ -307,13 +269,6 @@ class _RowReducer:
             low=low + offset,
             high=high + offset,
         )
-
-
-def _as_memory(x: Tensor) -> tuple[np.ndarray, tuple[int, int]]:
-    """The memory of vectors (h, m, e), and the distances between heads and between vectors in it."""
-    x = x if x.stride(2) == 1 else x.contiguous()
-    extent = sum((size - 1) * step for size, step in zip(x.shape, x.stride(), strict=True)) + 1
-    return x.as_strided((extent,), (1,)).numpy(), (x.stride(0), x.stride(1))
 
 
 def _row_dots(a: Tensor, b: Tensor, out: Tensor) -> None:
