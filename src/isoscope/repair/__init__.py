@@ -13,8 +13,8 @@ with missing_extras_as_user_errors("isoscope.repair"):
 
 from isoscope.repair.base import HasStatistics, Precision, Repair
 from isoscope.repair.centre_clusters import CentreClusters
-from isoscope.repair.errors import RepairError
 from isoscope.repair.linear import AllButTheTop, Centre, InvertibleRepair, LinearRepair, Standardise, Whiten
+from isoscope.repair.repair_errors import RepairError
 
 load = Repair.load
 """`load(path)`: the fitted transformer that `save(path)` wrote, whatever its class."""

@@ -23,8 +23,8 @@ from isoscope.core.site import Site
 from isoscope.core.temporary import temporary_path
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.matrix_cloud import READ_ROWS
-from isoscope.repair.errors import RepairError
-from isoscope.repair.tensors import array_types, as_array, as_given
+from isoscope.repair.input_types import array_types, as_array, as_given
+from isoscope.repair.repair_errors import RepairError
 from isoscope.runs.tensors import TensorFile, write_tensors
 from isoscope.statistics.kernel import namespace
 from isoscope.statistics.site_statistics import SiteStatistics

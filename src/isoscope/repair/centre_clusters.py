@@ -12,9 +12,9 @@ from isoscope.core.numerics import Floats
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.clusters import COUNTS, SMALLEST, cluster, kmeans, squared_distances
 from isoscope.repair.base import Precision, Repair, read_blocks
-from isoscope.repair.errors import is_int, parameter_error
+from isoscope.repair.input_types import array_types, as_array, as_given
 from isoscope.repair.linear import fix_signs
-from isoscope.repair.tensors import array_types, as_array, as_given
+from isoscope.repair.repair_errors import is_int, parameter_error
 
 
 @final

@@ -16,9 +16,9 @@ from isoscope.core.numerics import Floats
 from isoscope.estimation.cloud import Cloud
 from isoscope.estimation.eigenvalues import Spectrum
 from isoscope.repair.base import DOUBLE, SINGLE, Precision, Repair, map_blocks, read_blocks
-from isoscope.repair.errors import RepairError, is_int, parameter_error
+from isoscope.repair.input_types import array_types, as_array, as_given, is_tensor
 from isoscope.repair.linear_map import LinearMap
-from isoscope.repair.tensors import array_types, as_array, as_given, is_tensor
+from isoscope.repair.repair_errors import RepairError, is_int, parameter_error
 from isoscope.statistics.site_statistics import Moments
 
 

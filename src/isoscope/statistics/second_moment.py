@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from isoscope.core.numerics import Floats
-from isoscope.core.threads import run_in_threads
+from isoscope.core.run_in_threads import run_in_threads
 from isoscope.statistics.kernel import Block, as_block, as_float64, namespace, one_thread
 
 BLOCK_ROWS = 4096

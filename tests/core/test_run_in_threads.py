@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from isoscope.core.threads import run_in_threads
+from isoscope.core.run_in_threads import run_in_threads
 
 
 def test_steps_run_at_once():

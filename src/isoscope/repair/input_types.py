@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from isoscope.repair.errors import RepairError
+from isoscope.repair.repair_errors import RepairError
 from isoscope.statistics.kernel import as_block
 
 ARRAYS = (np.float64, np.float32, np.float16)
