@@ -5,7 +5,7 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file
 
-from isoscope.runs.tensors import NAMES, write_tensors
+from isoscope.runs.tensors import NAMES, read_cursor, read_partial, write_partial, write_tensors
 
 
 def test_the_library_reads_what_was_written(tmp_path):
@@ -51,3 +51,12 @@ def test_nothing_is_held_but_one_array(tmp_path):
 def test_a_type_that_the_format_does_not_have_is_an_error(tmp_path):
     with pytest.raises(KeyError):
         write_tensors({"x": np.zeros(2, complex)}.items, tmp_path / "file")
+
+
+@pytest.mark.parametrize("items", [-1, 2**63, 1.5, "3"])
+def test_a_cursor_that_no_stream_can_have_counts_as_damaged(tmp_path, items):
+    write_partial(tmp_path / "good", {"items": 2**63 - 1}, {"x": np.zeros(2)}.items)
+    assert read_partial(tmp_path / "good")[0] == {"items": 2**63 - 1}
+    write_partial(tmp_path / "bad", {"items": items}, {"x": np.zeros(2)}.items)
+    assert read_cursor(tmp_path / "bad") is None
+    assert read_partial(tmp_path / "bad") is None

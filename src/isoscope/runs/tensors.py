@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -139,7 +140,7 @@ def _parse_cursor(file: BinaryIO) -> dict[str, int] | None:
     if not _is_sealed(file):
         return None
     cursor: Any = parse_json(str(TensorFile(file).metadata.get("cursor")))
-    is_cursor = isinstance(cursor, dict) and all(type(count) is int and count >= 0 for count in cursor.values())
+    is_cursor = isinstance(cursor, dict) and all(type(count) is int and 0 <= count <= sys.maxsize for count in cursor.values())
     return cursor if is_cursor and "items" in cursor else None
 
 
