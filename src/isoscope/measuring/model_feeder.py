@@ -102,7 +102,7 @@ class ModelFeeder(Feeder):
         self.has_maps = self.reader.unit == "images"
         self.longest = None if self.has_maps else self.reader.seq_len
         batch = options.batch_size or DEFAULT_BATCH
-        # Text has sequences of all lengths, so many are held to be sorted. Images and frames gain nothing from it and take more memory.
+        # Sequences of text differ in length, so several batches of them are held and sorted. Images and frames would only take more memory.
         self.held_tokens = (WINDOW_BATCHES if self.reader.unit == "tokens" else 1) * batch * self.reader.seq_len
         if options.batch_size is None and self.reader.unit == "tokens" and self.model.device.type == "cpu" and options.device_map is None:
             # They take no longer on a CPU, and the C library keeps fewer freed blocks, whose sizes differ from batch to batch.
